@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Adapters for somebody who uses a block device without being a filesystem:
+ * opening by path and submitting without waiting.
+ */
+#ifndef COMPAT_BDEV_H
+#define COMPAT_BDEV_H
+
+#include <linux/blkdev.h>
+#include <linux/blk-mq.h>
+#include <linux/err.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+
+/**
+ * struct compat_bdev - an open block device
+ * @bdev:	the device
+ *
+ * The rest is what this kernel wants back when the device is closed: a file
+ * (since 6.9), a handle (6.7), nothing (6.5) or the mode (before).
+ */
+struct compat_bdev {
+	struct block_device *bdev;
+#if HAVE_BDEV_FILE_OPEN_BY_PATH
+	struct file *file;
+#elif HAVE_BDEV_OPEN_BY_PATH
+	struct bdev_handle *handle;
+#elif !HAVE_BLKDEV_GET_BY_PATH_HOPS
+	fmode_t mode;
+#endif
+};
+
+/**
+ * compat_bdev_open() - open a block device by path, shared with other users
+ * @dev:	result, valid only on success
+ * @path:	absolute path
+ * @write:	also for writing
+ *
+ * Context: process context, may sleep for long.
+ * Return: 0 or the errno of the open.
+ */
+static inline int compat_bdev_open(struct compat_bdev *dev, const char *path,
+				   bool write)
+{
+#if HAVE_BDEV_FILE_OPEN_BY_PATH
+	blk_mode_t mode = BLK_OPEN_READ | (write ? BLK_OPEN_WRITE : 0);
+	struct file *file = bdev_file_open_by_path(path, mode, NULL, NULL);
+
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	dev->file = file;
+	dev->bdev = file_bdev(file);
+#elif HAVE_BDEV_OPEN_BY_PATH
+	blk_mode_t mode = BLK_OPEN_READ | (write ? BLK_OPEN_WRITE : 0);
+	struct bdev_handle *handle = bdev_open_by_path(path, mode, NULL, NULL);
+
+	if (IS_ERR(handle))
+		return PTR_ERR(handle);
+	dev->handle = handle;
+	dev->bdev = handle->bdev;
+#elif HAVE_BLKDEV_GET_BY_PATH_HOPS
+	blk_mode_t mode = BLK_OPEN_READ | (write ? BLK_OPEN_WRITE : 0);
+	struct block_device *bdev = blkdev_get_by_path(path, mode, NULL, NULL);
+
+	if (IS_ERR(bdev))
+		return PTR_ERR(bdev);
+	dev->bdev = bdev;
+#else
+	fmode_t mode = FMODE_READ | (write ? FMODE_WRITE : 0);
+	struct block_device *bdev = blkdev_get_by_path(path, mode, NULL);
+
+	if (IS_ERR(bdev))
+		return PTR_ERR(bdev);
+	dev->mode = mode;
+	dev->bdev = bdev;
+#endif
+	return 0;
+}
+
+/**
+ * compat_bdev_close() - close what compat_bdev_open() has opened
+ * @dev:	the open device
+ *
+ * The device is closed when this returns, not at some later time (the plain
+ * fput() of a kernel thread would leave it to a work).
+ *
+ * Context: process context, may sleep for long.
+ */
+static inline void compat_bdev_close(struct compat_bdev *dev)
+{
+#if HAVE_BDEV_FILE_OPEN_BY_PATH
+	__fput_sync(dev->file);
+#elif HAVE_BDEV_OPEN_BY_PATH
+	bdev_release(dev->handle);
+#elif HAVE_BLKDEV_GET_BY_PATH_HOPS
+	blkdev_put(dev->bdev, NULL);
+#else
+	blkdev_put(dev->bdev, dev->mode);
+#endif
+	dev->bdev = NULL;
+}
+
+/**
+ * compat_bdev_nowait() - can REQ_NOWAIT be relied on?
+ * @bdev:	the device
+ *
+ * Narrower than bdev_nowait(): a driver that may sleep when it is handed a
+ * request does so in the submitter whatever the flag says. And a driver on top
+ * of others passes the flag on; before 6.16 md took the members' "would wait"
+ * for a write error and threw the member out of the array.
+ */
+static inline bool compat_bdev_nowait(struct block_device *bdev)
+{
+	struct request_queue *q = bdev_get_queue(bdev);
+
+	return queue_is_mq(q) && bdev_nowait(bdev) &&
+	       !(q->tag_set->flags & BLK_MQ_F_BLOCKING);
+}
+
+#endif /* COMPAT_BDEV_H */
