@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Adapters for the driver core, work queues and timers: the newest upstream
+ * Adapters for the driver core and work queues: the newest upstream
  * names on older kernels. Where an old function of the same name has another
  * signature, the adapter's own name begins with compat_.
  */
@@ -9,7 +9,6 @@
 
 #include <linux/device/class.h>
 #include <linux/module.h>
-#include <linux/timer.h>
 #include <linux/workqueue.h>
 
 /*
@@ -22,18 +21,9 @@
 #define compat_class_create(name) class_create(THIS_MODULE, name)
 #endif
 
-/* What every work queue without WQ_UNBOUND was before 6.17. */
-#if !HAVE_WQ_PERCPU
-#define WQ_PERCPU 0
-#endif
-
 #if !HAVE_SYSTEM_DFL_WQ
 #define system_percpu_wq system_wq
 #define system_dfl_wq system_unbound_wq
-#endif
-
-#if !HAVE_TIMER_CONTAINER_OF
-#define timer_container_of(var, timer, field) from_timer(var, timer, field)
 #endif
 
 #endif /* COMPAT_CORE_H */
