@@ -31,6 +31,7 @@
 
 #include "compat/block.h"
 #include "rnbd/client/options.h"
+#include "rnbd/client/state.h"
 #include "rnbd/wire.h"
 #include "rtrs/rtrs.h"
 
@@ -75,8 +76,11 @@ enum rnbd_session_state {
  * @shut:	the transport is being closed, nothing may be submitted any more
  * @lim:	what the transport can do
  * @nr_poll_queues: as asked for by the first map
- * @tag_set:	tags of all devices and messages
- * @admin_q:	queue that messages take their tags from
+ * @tag_set:	tags of all devices
+ * @anchor_q:	a queue that stays in @tag_set: otherwise the block layer would
+ *		freeze the first disk when a second comes, and wait for its I/O
+ * @nr_msg_tags: the last tags of @lim, not in @tag_set but for messages
+ * @msg_tags:	those of them in use
  * @lock:	@devices, @epoch, @link_up
  * @devices:	mapped devices and those that still wait for an answer
  * @epoch:	counts lost links: answers of an earlier one mean nothing
@@ -100,7 +104,9 @@ struct rnbd_session {
 	struct rtrs_client_limits lim;
 	unsigned int		nr_poll_queues;
 	struct blk_mq_tag_set	tag_set;
-	struct request_queue	*admin_q;
+	struct request_queue	*anchor_q;
+	unsigned int		nr_msg_tags;
+	unsigned long		msg_tags;
 
 	struct mutex		lock;
 	struct list_head	devices;
@@ -112,21 +118,6 @@ struct rnbd_session {
 	atomic_t		events;
 	struct work_struct	link_work;
 	struct work_struct	shutdown_work;
-};
-
-/**
- * enum rnbd_dev_state - state of a device, as seen in sysfs
- * @RNBD_DEV_INIT:	OPEN not answered yet
- * @RNBD_DEV_OPEN:	usable
- * @RNBD_DEV_CLOSED:	the session lost its last path; waiting for re-OPEN
- * @RNBD_DEV_UNMAPPED:	being removed
- */
-enum rnbd_dev_state {
-	RNBD_DEV_INIT,
-	RNBD_DEV_OPEN,
-	RNBD_DEV_CLOSED,
-	RNBD_DEV_UNMAPPED,
-	RNBD_DEV_STATES
 };
 
 /**

@@ -42,16 +42,6 @@ static const char * const state_names[RNBD_DEV_STATES] = {
 	[RNBD_DEV_UNMAPPED]	= "unmapped",
 };
 
-#define TO(state) BIT(RNBD_DEV_##state)
-static const unsigned int state_next[RNBD_DEV_STATES] = {
-	[RNBD_DEV_INIT]		= TO(OPEN) | TO(UNMAPPED),
-	[RNBD_DEV_OPEN]		= TO(OPEN) | TO(CLOSED) | TO(UNMAPPED),
-	[RNBD_DEV_CLOSED]	= TO(OPEN) | TO(UNMAPPED),
-	[RNBD_DEV_UNMAPPED]	= 0,
-};
-
-#undef TO
-
 /**
  * rnbd_dev_state_name() - the state in a word
  * @dev:	the device
@@ -78,7 +68,7 @@ bool rnbd_dev_set_state(struct rnbd_dev *dev, enum rnbd_dev_state state)
 {
 	lockdep_assert_held(&dev->lock);
 
-	if (!(state_next[dev->state] & BIT(state)))
+	if (!rnbd_dev_may(dev->state, state))
 		return false;
 	/* The handle before the state: pairs with rnbd_queue_rq(). */
 	smp_store_release(&dev->state, state);

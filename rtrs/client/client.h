@@ -29,6 +29,7 @@
 #include <linux/xarray.h>
 
 #include "rtrs/core/core.h"
+#include "rtrs/client/state.h"
 
 #define CLIENT_MAX_TAGS		10240	/* slots we are willing to allocate */
 #define CLIENT_MAX_USR		512	/* bytes of user message */
@@ -42,17 +43,6 @@
 #define CLIENT_CM_TIMEOUT_MS	30000	/* address and route resolution */
 /* A little more, so that the CM's verdict comes before ours */
 #define CLIENT_WAIT_MS		31000
-
-enum client_path_state {
-	CLIENT_CONNECTING,
-	CLIENT_CONNECTED,
-	CLIENT_CONNECTING_ERR,
-	CLIENT_RECONNECTING,
-	CLIENT_CLOSING,
-	CLIENT_CLOSED,
-	CLIENT_DEAD,
-	CLIENT_NR_STATES,
-};
 
 /**
  * struct client_area - pieces of memory, mapped once, cut into equal parts

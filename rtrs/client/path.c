@@ -45,30 +45,18 @@
 
 #include "client.h"
 
-#define S(state) BIT(CLIENT_##state)
-
-static const u8 allowed[CLIENT_NR_STATES] = {
-	[CLIENT_CONNECTING]	= S(CONNECTED) | S(CONNECTING_ERR) | S(CLOSING),
-	[CLIENT_CONNECTED]	= S(RECONNECTING) | S(CLOSING),
-	[CLIENT_CONNECTING_ERR]	= S(RECONNECTING) | S(CLOSING),
-	[CLIENT_RECONNECTING]	= S(CONNECTING) | S(CLOSING),
-	[CLIENT_CLOSING]	= S(CLOSED),
-	[CLIENT_CLOSED]		= S(RECONNECTING) | S(DEAD),
-	[CLIENT_DEAD]		= 0,
-};
-
 /* The one place where the state changes. */
 static bool set_state_locked(struct client_path *path,
 			     enum client_path_state new)
 {
 	lockdep_assert_held(&path->lock);
 
-	if (!(allowed[path->state] & BIT(new)))
+	if (!client_path_may(path->state, new))
 		return false;
 	/* No path comes back to a session that is being closed. */
 	if (new == CLIENT_RECONNECTING && READ_ONCE(path->clt->closing))
 		new = CLIENT_CLOSING;
-	if (!(allowed[path->state] & BIT(new)))
+	if (!client_path_may(path->state, new))
 		return false;
 	/* Who sees the path CONNECTED must see its connections, too. */
 	smp_store_release(&path->state, new);

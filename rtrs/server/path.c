@@ -54,16 +54,8 @@
  */
 bool server_path_move(struct server_path *path, enum server_path_state to)
 {
-	static const u8 next[] = {
-		[SERVER_CONNECTING]	= BIT(SERVER_CONNECTED) |
-					  BIT(SERVER_CLOSING),
-		[SERVER_CONNECTED]	= BIT(SERVER_CLOSING),
-		[SERVER_CLOSING]	= BIT(SERVER_CLOSED),
-		[SERVER_CLOSED]		= 0,
-	};
-
 	lockdep_assert_held(&path->lock);
-	if (!(next[path->state] & BIT(to)))
+	if (!server_path_may(path->state, to))
 		return false;
 	/* Whoever sees CONNECTED sees all that was set up before. */
 	smp_store_release(&path->state, to);

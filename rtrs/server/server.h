@@ -25,6 +25,7 @@
 #include <linux/wait.h>
 
 #include "rtrs/core/core.h"
+#include "rtrs/server/state.h"
 
 /* Bytes of a chunk that are not for data, on every page size */
 #define SERVER_HDR_SIZE		RTRS_MIN_HDR
@@ -222,17 +223,6 @@ struct rtrs_server_session {
 struct server_domain {
 	struct rtrs_domain	base;
 	u64			*dma;
-};
-
-/*
- * CONNECTING --INFO_REQ accepted--> CONNECTED --any cause--> CLOSING --> CLOSED
- *      +------------------any cause---------------------------^
- */
-enum server_path_state {
-	SERVER_CONNECTING,
-	SERVER_CONNECTED,
-	SERVER_CLOSING,
-	SERVER_CLOSED,
 };
 
 /* Counted per processor, read from sysfs. */
