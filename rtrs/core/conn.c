@@ -15,6 +15,8 @@
  * only with the next signalled completion.  Completions of a send queue are
  * ordered; the ring retire[] says how many work requests each of them frees.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -27,12 +29,26 @@
 /* Receives posted by one call to the provider */
 #define RECV_BATCH	16
 
+/*
+ * Soft-RoCE (seen in 6.1 and 6.12) executes a registration again when something
+ * before it in the send queue has to be sent again; the second time fails, and
+ * with it the queue pair.  So a peer that is merely slow must not look like a
+ * lost packet: wait 4.096 us * 2^19, 2 s, for an acknowledgement, not 0.5 s.
+ */
+#define RXE_ACK_TIMEOUT	19
+
 static void conn_sq_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct rtrs_conn *conn = container_of(wc->wr_cqe, struct rtrs_conn,
 					      sq_cqe);
 
 	if (unlikely(wc->status != IB_WC_SUCCESS)) {
+		/* A flushed receive may have told the path before: say why. */
+		if (wc->status != IB_WC_WR_FLUSH_ERR)
+			pr_warn_ratelimited("device %s, connection %u: send failed: %s (vendor 0x%x)\n",
+					    wc->qp->device->name, conn->cid,
+					    ib_wc_status_msg(wc->status),
+					    wc->vendor_err);
 		conn->ops->error(conn, ib_wc_status_msg(wc->status), -EIO);
 		return;
 	}
@@ -84,6 +100,26 @@ static void conn_free_cq(struct rtrs_conn *conn)
 	conn->cq = NULL;
 }
 
+/* What the device says about the queue pair as a whole; any context. */
+static void conn_qp_event(struct ib_event *ev, void *context)
+{
+	struct rtrs_conn *conn = context;
+
+	switch (ev->event) {
+	case IB_EVENT_COMM_EST:
+		/* Data was faster than the CM's last message. */
+		rdma_notify(conn->cm_id, ev->event);
+		break;
+	case IB_EVENT_QP_FATAL:
+	case IB_EVENT_QP_REQ_ERR:
+	case IB_EVENT_QP_ACCESS_ERR:
+		conn->ops->error(conn, ib_event_msg(ev->event), -EIO);
+		break;
+	default:
+		break;
+	}
+}
+
 /**
  * rtrs_conn_create() - give a connection its queues
  * @conn:	prepared by rtrs_conn_init(), with @cm_id set and bound to a device
@@ -102,6 +138,8 @@ int rtrs_conn_create(struct rtrs_conn *conn, const struct rtrs_conn_params *p)
 	struct ib_qp_init_attr attr = {
 		.qp_type	= IB_QPT_RC,
 		.sq_sig_type	= IB_SIGNAL_REQ_WR,
+		.event_handler	= conn_qp_event,
+		.qp_context	= conn,
 	};
 	int err;
 
@@ -129,6 +167,8 @@ int rtrs_conn_create(struct rtrs_conn *conn, const struct rtrs_conn_params *p)
 	err = conn_alloc_cq(conn, p);
 	if (err)
 		goto free;
+	if (dev->ops.driver_id == RDMA_DRIVER_RXE)
+		rdma_set_ack_timeout(conn->cm_id, RXE_ACK_TIMEOUT);
 	attr.send_cq = conn->cq;
 	attr.recv_cq = conn->cq;
 	err = rdma_create_qp(conn->cm_id, p->pd, &attr);
@@ -331,6 +371,20 @@ int rtrs_conn_send_imm(struct rtrs_conn *conn, u32 imm)
 }
 EXPORT_SYMBOL_GPL(rtrs_conn_send_imm);
 
+static int post_recv_batch(struct rtrs_conn *conn, struct ib_cqe *cqe,
+			   unsigned int nr)
+{
+	struct ib_recv_wr wr[RECV_BATCH];
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		wr[i] = (struct ib_recv_wr){
+			.wr_cqe	= cqe,
+			.next	= i + 1 < nr ? &wr[i + 1] : NULL,
+		};
+	return ib_post_recv(conn->qp, wr, NULL);
+}
+
 /**
  * rtrs_conn_post_recv_empty() - post receives that take immediates only
  * @conn:	the connection
@@ -343,18 +397,16 @@ EXPORT_SYMBOL_GPL(rtrs_conn_send_imm);
 int rtrs_conn_post_recv_empty(struct rtrs_conn *conn, struct ib_cqe *cqe,
 			      unsigned int nr)
 {
-	struct ib_recv_wr wr[RECV_BATCH];
-	unsigned int i, n;
+	struct ib_recv_wr one = { .wr_cqe = cqe };
+	unsigned int n;
 	int err = 0;
 
+	/* Every message costs this one; no batch is laid out for it. */
+	if (nr == 1)
+		return ib_post_recv(conn->qp, &one, NULL);
 	for (; nr && !err; nr -= n) {
 		n = min_t(unsigned int, nr, RECV_BATCH);
-		for (i = 0; i < n; i++)
-			wr[i] = (struct ib_recv_wr){
-				.wr_cqe	= cqe,
-				.next	= i + 1 < n ? &wr[i + 1] : NULL,
-			};
-		err = ib_post_recv(conn->qp, wr, NULL);
+		err = post_recv_batch(conn, cqe, n);
 	}
 	return err;
 }
