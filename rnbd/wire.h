@@ -128,7 +128,7 @@ static_assert(sizeof(struct rnbd_wire_io) == 32);
 static_assert(offsetof(struct rnbd_wire_io, prio) == 24);
 
 #define RNBD_IO_MIN_LEN		24	/* without prio: 32-bit peers */
-#define RNBD_IO_PRIO_LEN	32	/* mainline looks at prio from here on */
+#define RNBD_IO_PRIO_LEN	26	/* with it */
 
 /**
  * rnbd_msg_type() - type of a message

@@ -578,14 +578,15 @@ static inline int rtrs_io_req_imm_decode(u32 imm, u32 queue_depth,
 /**
  * rtrs_io_rsp_imm() - the immediate of a response
  * @id:		buffer id
- * @error:	0 or negative errno; what 9 bits cannot hold is sent as -EIO
+ * @error:	0 or negative errno; what 9 bits cannot hold, and what is no
+ *		errno at all, is sent as -EIO
  * @inv:	a SEND_WITH_INV went before
  */
 static inline u32 rtrs_io_rsp_imm(u32 id, int error, bool inv)
 {
-	u32 e = error < 0 ? -error : 0;
+	u32 e = -error;
 
-	if (e > RTRS_IMM_MAX_ERRNO)
+	if (error > 0 || e > RTRS_IMM_MAX_ERRNO)
 		e = EIO;
 	return rtrs_imm(inv ? RTRS_IMM_IO_RSP_INV : RTRS_IMM_IO_RSP,
 			e << RTRS_IMM_ID_BITS |

@@ -214,8 +214,8 @@ static const struct blk_mq_ops rnbd_mq_ops = {
  * rnbd_tag_set_init() - the tags of a session
  * @sess:	the session; its transport is open and @lim filled in
  *
- * Some tags are reserved for messages, so that OPEN and CLOSE do not have to
- * wait for I/O.
+ * Some are kept back for messages, so that OPEN and CLOSE do not have to wait
+ * for I/O.
  *
  * Context: process, may sleep.
  *
@@ -226,9 +226,9 @@ int rnbd_tag_set_init(struct rnbd_session *sess)
 	const struct rtrs_client_limits *lim = &sess->lim;
 	struct blk_mq_tag_set *set = &sess->tag_set;
 
+	sess->nr_msg_tags = lim->nr_tags >= 16 ? 2 : lim->nr_tags >= 4 ? 1 : 0;
 	set->ops = &rnbd_mq_ops;
-	set->queue_depth = lim->nr_tags;
-	set->reserved_tags = lim->nr_tags >= 16 ? 2 : lim->nr_tags >= 4 ? 1 : 0;
+	set->queue_depth = lim->nr_tags - sess->nr_msg_tags;
 	set->numa_node = NUMA_NO_NODE;
 	set->flags = COMPAT_MQ_F_MERGE | BLK_MQ_F_TAG_HCTX_SHARED |
 		     BLK_MQ_F_NO_SCHED_BY_DEFAULT;

@@ -3,10 +3,15 @@
  * Messages about devices and sessions: SESS_INFO, OPEN, CLOSE.
  *
  * Like a block request a message needs a tag, because the tag is the buffer id
- * on the wire.  It takes one from the session's tag set through the session's
- * own request queue: a reserved one if there are any and one is free, else an
- * ordinary one.  The block request only owns the tag; it is never started.
- * Nobody waits for anything while holding a tag but the answer itself.
+ * on the wire.  The last few tags of the session are kept out of the tag set
+ * for messages.  A session too small for that takes them from the tag set, by
+ * allocating block requests that are never started.  Nobody waits for anything
+ * while holding a tag but the answer itself.
+ *
+ * Not the tag set's own reserved tags: their queue would count as one more
+ * user that the block layer divides the tags among, for ever since it never
+ * starts a request, and an unanswered message would stop it from freezing
+ * that queue, which it does when the last disk goes.
  *
  * A message has one owner.  Until the answer arrives that is who sent it and
  * waits.  He may give up (signal, timeout, device unmapped); then the message
@@ -38,7 +43,7 @@ struct rnbd_msg {
 	int			error;
 	u32			epoch;	/* when it was sent, or must be sent */
 	bool			bound;	/* means something only in @epoch */
-	struct request		*rq;	/* owner of the tag */
+	struct request		*rq;	/* owner of a tag of the tag set */
 	struct rtrs_request	req;
 	struct scatterlist	sg;
 	struct work_struct	late;
@@ -65,25 +70,43 @@ static void rnbd_msg_free(struct rnbd_msg *msg)
  * Tags
  */
 
-static struct request *rnbd_try_tag(struct rnbd_session *sess, blk_opf_t op)
+static int rnbd_msg_get_tag(struct rnbd_msg *msg)
 {
+	struct rnbd_session *sess = msg->sess;
 	struct request *rq;
+	unsigned int i;
 
-	if (sess->tag_set.reserved_tags) {
-		rq = blk_mq_alloc_request(sess->admin_q, op,
-					  BLK_MQ_REQ_NOWAIT |
-					  BLK_MQ_REQ_RESERVED);
-		if (!IS_ERR(rq))
-			return rq;
+	for (i = 0; i < sess->nr_msg_tags; i++) {
+		if (test_and_set_bit_lock(i, &sess->msg_tags))
+			continue;
+		msg->req.tag = sess->lim.nr_tags - sess->nr_msg_tags + i;
+		return 0;
 	}
-	return blk_mq_alloc_request(sess->admin_q, op, BLK_MQ_REQ_NOWAIT);
+	if (sess->nr_msg_tags)
+		return -EAGAIN;
+
+	rq = blk_mq_alloc_request(sess->anchor_q,
+				  msg->rsp_len ? REQ_OP_DRV_IN : REQ_OP_DRV_OUT,
+				  BLK_MQ_REQ_NOWAIT);
+	if (IS_ERR(rq))
+		return PTR_ERR(rq);
+	msg->rq = rq;
+	msg->req.tag = rq->tag;
+	return 0;
 }
 
 static void rnbd_msg_put_tag(struct rnbd_msg *msg)
 {
-	blk_mq_free_request(msg->rq);
+	struct rnbd_session *sess = msg->sess;
+
+	if (msg->rq)
+		blk_mq_free_request(msg->rq);
+	else
+		clear_bit_unlock(msg->req.tag -
+				 (sess->lim.nr_tags - sess->nr_msg_tags),
+				 &sess->msg_tags);
 	msg->rq = NULL;
-	atomic_inc(&msg->sess->events);
+	atomic_inc(&sess->events);
 }
 
 /*
@@ -162,14 +185,11 @@ static struct rnbd_msg *rnbd_msg_alloc(struct rnbd_session *sess,
 static int rnbd_msg_try_send(struct rnbd_msg *msg)
 {
 	struct rnbd_session *sess = msg->sess;
-	struct request *rq;
 	int err;
 
-	rq = rnbd_try_tag(sess, msg->rsp_len ? REQ_OP_DRV_IN : REQ_OP_DRV_OUT);
-	if (IS_ERR(rq))
-		return PTR_ERR(rq);
-	msg->rq = rq;
-	msg->req.tag = rq->tag;
+	err = rnbd_msg_get_tag(msg);
+	if (err)
+		return err;
 	if (!msg->bound)
 		msg->epoch = READ_ONCE(sess->epoch);
 	atomic_set(&msg->phase, PHASE_FLYING);

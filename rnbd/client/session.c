@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A session: the connection to one server, with the tags and the request queue
- * that its devices and messages share.
+ * A session: the connection to one server, with the tags that its devices and
+ * messages share.
  *
  * The first map of a session name creates it; others that come meanwhile wait
  * and share the outcome.  The last user (mapped device or map operation) that
@@ -155,8 +155,8 @@ static void rnbd_session_teardown(struct rnbd_session *sess)
 			break;
 		wait_event(sess->wait, atomic_read(&sess->events) != seen);
 	}
-	blk_mq_destroy_queue(sess->admin_q);
-	blk_put_queue(sess->admin_q);
+	blk_mq_destroy_queue(sess->anchor_q);
+	blk_put_queue(sess->anchor_q);
 	blk_mq_free_tag_set(&sess->tag_set);
 }
 
@@ -208,9 +208,9 @@ static int rnbd_session_connect(struct rnbd_session *sess,
 	err = rnbd_tag_set_init(sess);
 	if (err)
 		goto err_shutdown;
-	sess->admin_q = compat_alloc_queue(&sess->tag_set);
-	if (IS_ERR(sess->admin_q)) {
-		err = PTR_ERR(sess->admin_q);
+	sess->anchor_q = compat_alloc_queue(&sess->tag_set);
+	if (IS_ERR(sess->anchor_q)) {
+		err = PTR_ERR(sess->anchor_q);
 		goto err_tags;
 	}
 	err = rnbd_send_sess_info(sess, true);

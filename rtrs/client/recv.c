@@ -45,10 +45,8 @@ static void bare_imm(struct client_conn *conn, u32 imm)
 	switch (rtrs_imm_type(imm)) {
 	case RTRS_IMM_IO_RSP:
 	case RTRS_IMM_IO_RSP_INV:
-		if (conn->path->new_rkey)
-			protocol_error(conn, "answer without a new key");
-		else
-			take_answer(conn, imm);
+		/* If the server hands out keys, the old one stays good. */
+		take_answer(conn, imm);
 		break;
 	case RTRS_IMM_HB_MSG:
 		/* Without room in the send queue there is traffic enough. */

@@ -29,7 +29,9 @@ static struct page *alloc_piece(int node, unsigned int *order)
 		if (page)
 			return page;
 	}
-	return alloc_pages_node(node, gfp, 0);
+	/* A client that asks for too much must not cost others their lives. */
+	return alloc_pages_node(node, gfp | __GFP_NOWARN | __GFP_RETRY_MAYFAIL,
+				0);
 }
 
 /**
