@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What all tests share: the order they run in, their machines, and the verdict.
+
+Tests that need no machine run first, while threads make the machines' images.
+A test that uses `kernel`, `suite`, `modules`, `pair` or `mainline` runs once
+for every kernel.  Environment: T=<part of a test's name>, KERNELS="6.1 6.12",
+FULL=1.  README.md says more.
+"""
+
+import os
+import shutil
+
+import pytest
+
+import peer
+from vmlab import forms, host, modules, suites
+from vmlab import session as vmlab_session
+
+LOGS = host.BUILD / "test-logs"
+ORDER = ("unit", "probes", "fuzz", "lint", "vm", "interop")
+
+_machines = vmlab_session.Session()
+_outcomes = {}
+
+
+# ---- which tests, in which order
+
+def pytest_generate_tests(metafunc):
+    """Run a test that uses machines once for every kernel that it may run on."""
+    if "suite" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("kernels")
+        series = [each for each in forms.kernels() if not marker or each in marker.args]
+        if not series:
+            series = [pytest.param(None, marks=pytest.mark.skip(
+                reason="not for the kernels in KERNELS"), id="no kernel")]
+        metafunc.parametrize("kernel", series, indirect=True, scope="session")
+
+
+def _suite(item):
+    """The suite whose machines a test uses, or None."""
+    kernel = item.callspec.params.get("kernel") if hasattr(item, "callspec") else None
+    known = [suite for suite in suites.SUITES if suite.series == kernel]
+    return known[0] if known and "suite" in item.fixturenames else None
+
+
+def _links(item):
+    marker = item.get_closest_marker("links")
+    return marker.args[0] if marker else 1
+
+
+def _rank(item):
+    folder = item.path.relative_to(host.VM_DIR.parent).parts[0]
+    place = ORDER.index(folder) if folder in ORDER else len(ORDER)
+    suite = _suite(item)
+    return (1 + suites.SUITES.index(suite), _links(item), place) if suite else (0, 0, place)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Choose by T, mark long forms, and order."""
+    wanted = os.environ.get("T", "").lower()
+    config.hook.pytest_deselected(
+        items=[item for item in items if wanted not in item.nodeid.lower()])
+    items[:] = sorted((item for item in items if wanted in item.nodeid.lower()), key=_rank)
+    for item in items:
+        if item.get_closest_marker("full") and not forms.full():
+            item.add_marker(pytest.mark.skip(reason="a long form: make check-full runs it"))
+
+
+def pytest_collection_finish(session):
+    """Start to make what the chosen tests will need."""
+    makers = {"suite": None, "modules": modules.build, "mainline": peer.build}
+    for item in session.items if not session.config.option.collectonly else ():
+        suite = _suite(item)
+        for name in set(makers) & set(item.fixturenames) if suite else ():
+            _machines.prepare("images", suite, vmlab_session.images)
+            if makers[name]:
+                _machines.prepare(name, suite, makers[name])
+
+
+# ---- what tests use
+
+@pytest.fixture(name="kernel", scope="session")
+def kernel_fixture(request):
+    """The kernel series a test runs on, such as "6.12"."""
+    return request.param
+
+
+@pytest.fixture(name="suite", scope="session")
+def suite_fixture(kernel):
+    """The Debian suite of the kernel."""
+    return suites.find(kernel)
+
+
+@pytest.fixture(name="pair")
+def pair_fixture(request, suite):
+    """A booted server and client in the state after boot; see vmlab.pair.Pair.
+
+    What the kernels log during the test decides about it, too.
+    """
+    logs = LOGS / request.node.name.replace("/", "_")
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    pair = _machines.pair_for(suite, _links(request.node))
+    pair.begin_test(logs)
+    return pair
+
+
+@pytest.fixture(name="modules")
+def modules_fixture(pair, suite):
+    """Our modules, built for the kernel and installed in both: `modprobe` finds them."""
+    built = _machines.get("modules", suite)
+    for guest in pair.guests:
+        guest.install_modules(built)
+    return built
+
+
+@pytest.fixture(name="mainline")
+def mainline_fixture(pair, suite):
+    """Mainline's modules in a directory of their own in both; see interop/peer.py."""
+    built = _machines.get("mainline", suite)
+    for guest in pair.guests:
+        built.install(guest)
+    return built
+
+
+# ---- verdict and report
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """After a test with machines: clean them up, and judge what their kernels logged."""
+    outcome = yield
+    pair = getattr(item, "funcargs", {}).get("pair")
+    if call.when != "call" or not pair:
+        return
+    report = outcome.get_result()
+    left = _machines.tidy_up()
+    trouble = pair.end_test() + (left if report.passed else [])
+    if trouble:
+        text = "\n".join([f"kernel logs and leftovers (all of it in {LOGS}):", *trouble])
+        report.longrepr = f"{report.longrepr}\n{text}" if report.failed else text
+        report.outcome = "failed"
+
+
+def pytest_runtest_logstart(nodeid):
+    """Say what begins, so that a long test is seen to run."""
+    if any(f"[{suite.series}" in nodeid for suite in suites.SUITES):
+        host.progress(f"BEGIN   {nodeid}")
+
+
+def pytest_runtest_logreport(report):
+    """Count, and print a line for every test that has ended."""
+    if report.when != "call" and report.passed:
+        return
+    before = _outcomes.get(report.nodeid)
+    _outcomes[report.nodeid] = "failed" if before == "failed" else report.outcome
+    why = f": {report.longrepr[2]}" if isinstance(report.longrepr, tuple) else ""
+    host.progress(f"{report.outcome.upper():7} {report.nodeid} ({report.duration:.1f} s){why}")
+
+
+def pytest_collectreport(report):
+    """A file that cannot be collected is a failure."""
+    if report.failed:
+        _outcomes[report.nodeid] = "failed"
+
+
+def pytest_report_teststatus(report):
+    """Keep pytest's own dots out of our lines."""
+    if report.when == "call" or not report.passed:
+        error = report.failed and report.when != "call"
+        return "error" if error else report.outcome, "", ""
+    return None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    """Power off; a run in which nothing passed is a failure."""
+    _machines.stop()
+    if exitstatus == pytest.ExitCode.OK and "passed" not in _outcomes.values():
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure():
+    """The last line of all."""
+    found = list(_outcomes.values())
+    print(", ".join(f"{found.count(kind)} {kind}" for kind in ("passed", "failed", "skipped")),
+          flush=True)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the tests of the block device do again and again, in the guests."""
+
+import itertools
+import re
+import shlex
+
+CTL = "/sys/class/rnbd-client/ctl"
+MODULES = ("rtrs_core", "rtrs_client", "rtrs_server", "rnbd_client", "rnbd_server")
+
+_sessions = itertools.count(1)
+
+
+def new_session():
+    """A session name that no other test has used."""
+    return f"s{next(_sessions)}"
+
+
+# ---- modules
+
+def load(pair, server=True, client=True, **parameters):
+    """Bring soft-RoCE up and load our modules.
+
+    Parameters are named module__parameter, for example
+    rtrs_server__always_invalidate="N".
+    """
+    pair.setup_rxe()
+    for guest, module, wanted in ((pair.server, "rnbd_server", server),
+                                  (pair.client, "rnbd_client", client)):
+        if wanted:
+            _modprobe(guest, module, parameters)
+
+
+def _modprobe(guest, module, parameters):
+    """modprobe with parameters for the module and those it needs."""
+    lines = [f"options {name.replace('__', ' ', 1)}={value}\n"
+             for name, value in parameters.items()]
+    guest.put("/etc/modprobe.d/vmlab.conf", "".join(lines))
+    guest.run(f"modprobe {module}")
+
+
+def remove_module(guest, module):
+    """Unload rnbd_client or rnbd_server with everything below it."""
+    assert guest.loaded_modules()[module] == 0, f"{guest.name}: {module} is in use"
+    guest.run(f"modprobe -r {module}")
+    # modprobe leaves a module that two others needed.
+    if not {"rtrs_client", "rtrs_server"} & set(guest.loaded_modules()):
+        guest.run("modprobe -r rtrs_core")
+
+
+def unload(pair):
+    """Unload our modules and check that nothing of them is left."""
+    for guest in pair.guests:
+        for module in ("rnbd_client", "rnbd_server"):
+            if module in guest.loaded_modules():
+                remove_module(guest, module)
+        assert_gone(guest)
+
+
+def assert_gone(guest):
+    """No module, sysfs node, block device, memory cache or kernel thread of ours exists."""
+    assert not set(MODULES) & set(guest.loaded_modules())
+    found = guest.out("ls -d /sys/class/r[tn]*s-* /sys/class/rnbd-* /sys/block/rnbd* "
+                      "/sys/devices/virtual/rtrs-* /sys/devices/virtual/rnbd-* 2>/dev/null; "
+                      "grep -E 'rtrs|rnbd' /proc/slabinfo /proc/devices; "
+                      # A worker of the system keeps the name of what it did last.
+                      "ps -eo comm | grep -E 'rtrs|rnbd' | grep -v '^kworker/[u0-9]'; true")
+    assert not found, f"{guest.name}: left behind: {found}"
+
+
+# ---- disks of the server
+
+def null_blk(guest, name, size_mib=512, **attributes):
+    """Make a memory-backed null_blk device through configfs; returns its path."""
+    attributes = {"memory_backed": 1, "size": size_mib, **attributes}
+    writes = "".join(f"echo {value} >{key}\n" for key, value in attributes.items())
+    guest.run("set -e\n"
+              "modprobe null_blk nr_devices=0\n"
+              "modprobe configfs\n"
+              "mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config\n"
+              f"mkdir /sys/kernel/config/nullb/{name}\n"
+              f"cd /sys/kernel/config/nullb/{name}\n{writes}echo 1 >power")
+    # Newer kernels name the disk after the directory, older ones number it.
+    return guest.out(f"p=/dev/{name}; test -b $p || "
+                     f"p=/dev/nullb$(cat /sys/kernel/config/nullb/{name}/index); "
+                     "test -b $p && echo $p")
+
+
+def remove_null_blk(guest, name):
+    """Undo null_blk()."""
+    guest.run(f"rmdir /sys/kernel/config/nullb/{name}")
+
+
+def loop(guest, size_mib=512):
+    """Make a loop device over a sparse file; returns its path."""
+    return guest.out("set -e; modprobe loop; f=$(mktemp /var/tmp/loop.XXXXXX); "
+                     f"truncate -s {size_mib}M $f; losetup -f --show $f; rm $f")
+
+
+def remove_loop(guest, path):
+    """Undo loop()."""
+    guest.run(f"losetup -d {path}")
+
+
+# ---- mapping
+
+def map_line(pair, session, device, link=0, **keys):
+    """The line for map_device."""
+    words = {"sessname": session, "path": f"ip:{pair.server_address(link)}",
+             "device_path": device, **keys}
+    return " ".join(f"{key}={value}" for key, value in words.items() if value is not None)
+
+
+def map_disk(pair, device, session=None, **keys):
+    """Map a device of the server; returns /dev/rnbd<N> once it is there."""
+    session = session or new_session()
+    guest = pair.client
+    guest.write(f"{CTL}/map_device", map_line(pair, session, device, **keys))
+    link = f"{CTL}/devices/{device.replace('/', '!')}@{session}"
+    name = guest.out(f"basename $(readlink {shlex.quote(link)})")
+    assert re.fullmatch(r"rnbd\d+", name)
+    assert guest.read(f"/sys/block/{name}/rnbd/state") == "open"
+    assert guest.exists(f"/dev/{name}")
+    return f"/dev/{name}"
+
+
+def unmap(pair, disk, how="normal"):
+    """Unmap; the disk is gone when it returns."""
+    name = disk.rsplit("/", 1)[1]
+    pair.client.write(f"/sys/block/{name}/rnbd/unmap_device", how)
+    assert not pair.client.exists(f"/sys/block/{name}")

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A remote disk does what a local one does."""
+
+import re
+
+import pytest
+
+import rnbd
+from vmlab import forms
+
+MODES = pytest.mark.parametrize("invalidate", ["Y", "N"])
+
+
+@pytest.fixture(name="loaded")
+def loaded_fixture(pair, modules):
+    """Both sides loaded; the test unloads them and so checks for leftovers."""
+    rnbd.load(pair)
+    return pair
+
+
+def checksums(guest, directory):
+    """One line per file, sorted."""
+    return guest.out(f"cd {directory} && find . -type f -print0 | sort -z | xargs -0 sha256sum",
+                     timeout=300)
+
+
+def make_tree(guest, directory, files):
+    """A tree of files of 0 to 16 KiB with different contents, 100 in a directory."""
+    guest.run(f"mkdir -p {directory} && cd {directory} && python3 - {files} <<'END'\n"
+              "import os, random, sys\n"
+              "random.seed(1)\n"
+              "for i in range(int(sys.argv[1])):\n"
+              "    d = f'd{i // 100}'\n"
+              "    os.makedirs(d, exist_ok=True)\n"
+              "    with open(f'{d}/f{i}', 'wb') as f:\n"
+              "        f.write(random.randbytes(random.choice((0, 1, 511, 4096, 16384))))\n"
+              "END", timeout=300)
+
+
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
+def test_filesystem_keeps_a_tree(loaded, filesystem):
+    """mkfs, copy 5,000 files (short: 1,000), unmount, mount again: the same checksums; unmap; unload."""
+    pair, client = loaded, loaded.client
+    device = rnbd.null_blk(pair.server, "fs", 512)
+    disk = rnbd.map_disk(pair, device)
+    if not client.exists("/var/tmp/tree"):
+        make_tree(client, "/var/tmp/tree", forms.short_or_full(1000, 5000))
+    client.run(f"mkfs.{filesystem} -q {disk} && mkdir -p /mnt/disk && mount {disk} /mnt/disk",
+               timeout=300)
+    client.run("cp -a /var/tmp/tree /mnt/disk/ && umount /mnt/disk", timeout=600)
+    client.run(f"mount {disk} /mnt/disk")
+    same = checksums(client, "/mnt/disk/tree") == checksums(client, "/var/tmp/tree")
+    assert same, "files differ"
+    client.run("umount /mnt/disk")
+    check = {"ext4": f"e2fsck -fn {disk}", "xfs": f"xfs_repair -n {disk}"}[filesystem]
+    client.run(check, timeout=300)
+    rnbd.unmap(pair, disk)
+    rnbd.unload(pair)
+    rnbd.remove_null_blk(pair.server, "fs")
+
+
+def run_fio(guest, disk, block_size, pattern, depth):
+    """Write and read back four regions of a disk, with checksums."""
+    per_job = max(block_size * forms.short_or_full(4, 16), 128 * 1024)
+    guest.run(f"fio --name=verify --filename={disk} --direct=1 --ioengine=libaio --thread "
+              f"--bs={block_size} --rw={pattern} --iodepth={depth} --numjobs=4 "
+              f"--size={per_job} --offset_increment={per_job} --randrepeat=0 "
+              f"--verify=crc32c --verify_fatal=1 --verify_state_save=0 --output-format=terse "
+              f">/tmp/fio.out", timeout=600)
+
+
+def fio_combinations(smallest):
+    """(block size, pattern, depth): all of them, or every value at least once."""
+    sizes = [size for size in (512, 4096, 8192, 65536, 131072, 1 << 20) if size >= smallest]
+    if forms.full():
+        sizes = [smallest << n for n in range(12) if smallest << n <= 1 << 20]
+        return [(s, p, d) for s in sizes for p in ("randwrite", "write", "randrw", "rw")
+                for d in (1, 2, 4, 8, 16, 32, 64)]
+    depths, patterns = (64, 16, 1, 4), ("randwrite", "write", "randrw", "rw")
+    return [(s, patterns[n % 4], depths[n % 4]) for n, s in enumerate(sizes)]
+
+
+@MODES
+@pytest.mark.parametrize("backing", ["null_blk", "loop", "4k-blocks"])
+def test_fio_verifies(pair, modules, backing, invalidate):
+    """Verified I/O from 512 bytes to 1 MiB, random and sequential, depths 1 to 64, four jobs."""
+    rnbd.load(pair, rtrs_server__always_invalidate=invalidate)
+    smallest = 512
+    if backing == "null_blk":
+        device = rnbd.null_blk(pair.server, "fio", 256)
+    elif backing == "loop":
+        device = rnbd.loop(pair.server, 256)
+    else:
+        device, smallest = "/dev/disk/vmlab/data4k", 4096
+    disk = rnbd.map_disk(pair, device)
+    assert pair.client.out(f"blockdev --getss {disk}") == str(smallest)
+    for block_size, pattern, depth in fio_combinations(smallest):
+        run_fio(pair.client, disk, block_size, pattern, depth)
+    rnbd.unmap(pair, disk)
+    if backing == "null_blk":
+        rnbd.remove_null_blk(pair.server, "fio")
+    elif backing == "loop":
+        rnbd.remove_loop(pair.server, device)
+    rnbd.unload(pair)
+
+
+def free_kib(guest):
+    """Memory that nobody uses and no cache could give back, KiB."""
+    guest.run("sync; echo 3 >/proc/sys/vm/drop_caches")
+    text = guest.get("/proc/meminfo").decode()
+    return sum(int(re.search(rf"^{name}:\s+(\d+)", text, re.M).group(1))
+               for name in ("MemFree", "Buffers", "Cached", "SReclaimable"))
+
+
+def assert_flat(before, after, rounds):
+    """Memory use has not grown; per-CPU lists alone make some noise."""
+    for guest, was in before.items():
+        lost = was - after[guest]
+        assert lost < 2048 + 16 * rounds, f"{guest}: {lost} KiB lost in {rounds} rounds"
+
+
+def test_map_and_unmap_again_and_again(loaded):
+    """Map and unmap 50 times: works every time, memory use stays."""
+    pair = loaded
+    device = rnbd.null_blk(pair.server, "again", 64)
+    rounds = forms.short_or_full(15, 50)
+    before = {}
+    for number in range(rounds):
+        disk = rnbd.map_disk(pair, device)
+        pair.client.run(f"dd if={disk} of=/dev/null bs=64k count=4 iflag=direct")
+        rnbd.unmap(pair, disk)
+        if number == 3:
+            before = {guest.name: free_kib(guest) for guest in pair.guests}
+    after = {guest.name: free_kib(guest) for guest in pair.guests}
+    assert_flat(before, after, rounds - 4)
+    rnbd.unload(pair)
+    rnbd.remove_null_blk(pair.server, "again")
+
+
+def test_load_and_unload_again_and_again(pair, modules):
+    """Load, map, unmap and unload everything 20 times: memory use stays."""
+    device = rnbd.null_blk(pair.server, "reload", 64)
+    rounds = forms.short_or_full(6, 20)
+    before = {}
+    for number in range(rounds):
+        rnbd.load(pair)
+        rnbd.unmap(pair, rnbd.map_disk(pair, device))
+        rnbd.unload(pair)
+        if number == 2:
+            before = {guest.name: free_kib(guest) for guest in pair.guests}
+    after = {guest.name: free_kib(guest) for guest in pair.guests}
+    assert_flat(before, after, rounds - 3)
+    rnbd.remove_null_blk(pair.server, "reload")
+
+
+def test_unload_with_a_mapped_disk(pair, modules):
+    """Unloading the client unmaps its disks, unloading the server drops its clients."""
+    rnbd.load(pair)
+    device = rnbd.null_blk(pair.server, "unload", 64)
+    rnbd.map_disk(pair, device)
+    rnbd.remove_module(pair.client, "rnbd_client")
+    rnbd.assert_gone(pair.client)
+    pair.client.run("modprobe rnbd_client")
+    disk = rnbd.map_disk(pair, device)
+    rnbd.remove_module(pair.server, "rnbd_server")
+    rnbd.assert_gone(pair.server)
+    pair.client.wait_for(f"grep -q closed /sys/block/{disk[5:]}/rnbd/state", 30)
+    assert pair.client.run(f"dd if={disk} of=/dev/null bs=4k count=1 iflag=direct",
+                           check=False).rc, "a read without a server must fail"
+    rnbd.unmap(pair, disk)
+    rnbd.unload(pair)
+    rnbd.remove_null_blk(pair.server, "unload")

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Kernel modules built by a suite's own compiler; files of a kernel's source package."""
+
+import re
+import shlex
+import shutil
+import tarfile
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import cache, host, proc, rootfs, suites
+
+# Top-level names of the source tree that the kernel modules do not depend on.
+NOT_SOURCE = {".git", ".ci", ".github", "build", "tests", "docs", "debian", "rpm", "tools",
+              "README.md", "NEWS.md", "LICENSE"}
+OURS = ("rtrs-core", "rtrs-client", "rtrs-server", "rnbd-client", "rnbd-server")
+
+
+@dataclass(frozen=True)
+class Modules:
+    """Built modules: a directory of .ko files, the build's log, and what a guest installs."""
+
+    directory: Path
+    log: Path
+    archive: Path
+
+
+def build(suite, source=host.ROOT, names=OURS, variables=()):
+    """Build the modules of a source tree for a suite's kernel.
+
+    `make modules KVER=<release> ...` runs in the suite's chroot on a copy of
+    the tree and must leave the .ko files in build/<release>/.  The result is
+    cached by the contents of the tree.
+    """
+    fs = rootfs.rootfs(suite)
+    files = rootfs.boot_files(fs)
+    key = cache.digest(fs.key, cache.tree_digest(source, NOT_SOURCE), *names, *variables)
+
+    def make(directory):
+        started = time.monotonic()
+        with copied(source) as work:
+            script = (f"make -j2 modules KVER={fs.release} "
+                      + " ".join(shlex.quote(variable) for variable in variables))
+            proc.run_in_chroot(fs.root, work, script, log=directory / "build.log")
+            for name in names:
+                shutil.copy(work / "build" / fs.release / f"{name}.ko", directory)
+        pack(files, directory)
+        host.progress(f"{suite.name}: modules built in {time.monotonic() - started:.0f} s")
+
+    kind = "modules" if source == host.ROOT else f"modules_{Path(source).name}"
+    return found(cache.entry(f"{kind}-{suite.name}", key, make))
+
+
+def found(directory):
+    """The Modules in a directory that build() or pack() has filled."""
+    return Modules(directory, directory / "build.log", directory / "modules.tar")
+
+
+class copied:
+    """A temporary copy of a source tree without the names in NOT_SOURCE."""
+
+    def __init__(self, source, keep=()):
+        self._source = Path(source)
+        self._keep = set(keep)
+
+    def __enter__(self):
+        host.CACHE.mkdir(parents=True, exist_ok=True)
+        self._temporary = tempfile.TemporaryDirectory(dir=host.CACHE, prefix=".build-")
+        work = Path(self._temporary.name)
+        skipped = NOT_SOURCE - self._keep
+        for path in cache.tree_files(self._source, skipped):
+            target = work / path.relative_to(self._source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+        return work
+
+    def __exit__(self, *_):
+        self._temporary.cleanup()
+
+
+def pack(files, directory):
+    """Make modules.tar: the .ko files of a directory, and module lists that know them.
+
+    Unpacked in a guest it does what `make modules_install` and depmod would
+    do there, where depmod takes half a minute.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        lib = Path(temporary) / "usr/lib/modules" / files.release
+        (lib / "updates").mkdir(parents=True)
+        (Path(temporary) / "lib").symlink_to("usr/lib")
+        (lib / "kernel").symlink_to(files.modules / "kernel")
+        for path in files.modules.glob("modules.*"):
+            shutil.copy(path, lib)
+        for path in directory.glob("*.ko"):
+            proc.run(["strip", "--strip-debug", "-o", str(lib / "updates" / path.name), str(path)])
+        proc.run(["depmod", "-b", temporary, files.release])
+        (lib / "kernel").unlink()
+        with tarfile.open(directory / "modules.tar", "w") as archive:
+            archive.add(lib, arcname=f"usr/lib/modules/{files.release}")
+
+
+def kernel_source(suite, members):
+    """Unpack some files or directories of a kernel's source package; returns their root.
+
+    The package has the version of the suite's kernel if the archive still
+    offers that, else the newest of the series.
+    """
+    resolved = suite.resolve()
+    built = next(line.split()[1] for line in resolved.versions
+                 if line.startswith(f"linux-image-{resolved.release} "))
+    apt = suites.PrivateApt(suite)
+    package = f"linux-source-{suite.series}"
+    version = apt.version(package)
+    key = cache.digest(version, *members)
+
+    def make(directory):
+        host.progress(f"{suite.name}: unpacking {package} {version} (kernel is {built})")
+        deb = apt.download(f"{package}={version}", directory)
+        proc.run(["dpkg-deb", "-x", str(deb), str(directory / "deb")])
+        tarball = next((directory / "deb/usr/src").glob("linux-source-*.tar.xz"))
+        top = re.sub(r"\.tar\.xz$", "", tarball.name)
+        proc.run(["tar", "-C", str(directory), "--strip-components=1", "-xf", str(tarball),
+                  *(f"{top}/{member}" for member in members)])
+        shutil.rmtree(directory / "deb")
+        deb.unlink()
+
+    name = cache.digest(*members)[:6]
+    return cache.entry(f"source_{name}-{suite.name}", key, make)

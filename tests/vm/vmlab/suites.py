@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Debian suites, and the newest kernel of a series in each, resolved when needed."""
+
+import functools
+import json
+import re
+import subprocess
+import time
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import cache, host, proc
+
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+LISTS_FRESH_FOR = 6 * 3600
+
+# What every guest and every build chroot contains, besides the kernel.
+PACKAGES = """
+    gcc make libc6-dev bc libelf-dev sparse
+    fio rdma-core ibverbs-providers rdmacm-utils iproute2 iputils-ping e2fsprogs xfsprogs dmsetup
+    kmod util-linux mount procps python3
+""".split()
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A Debian suite and the kernel series we take from it."""
+
+    name: str
+    series: str
+    pockets: tuple = ("", "-updates", "-security")
+
+    def sources(self):
+        """The apt lines of this suite, on this machine's own mirror."""
+        main, security = host.mirrors()
+        lines = []
+        for pocket in self.pockets:
+            uri = security if pocket == "-security" else main
+            if uri:
+                lines.append(f"deb [signed-by={KEYRING}] {uri} {self.name}{pocket} main")
+        return lines
+
+    def resolve(self):
+        """Find the newest kernel of the series and all package versions; see Resolved."""
+        return _resolve(self)
+
+
+SUITES = (
+    Suite("bookworm", "6.1"),
+    Suite("trixie", "6.12"),
+)
+
+
+def find(name):
+    """The suite of a suite name ("trixie") or kernel series ("6.12")."""
+    for suite in SUITES:
+        if name in (suite.name, suite.series):
+            return suite
+    known = ", ".join(f"{s.name} ({s.series})" for s in SUITES)
+    raise host.SetupError(f"unknown suite or kernel {name!r}; there are {known}")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What the archive offers now.
+
+    release: of the kernel, as uname -r prints it
+    packages: what to install, the kernel's image and headers included
+    versions: "name version" of everything that this pulls in
+    """
+
+    suite: Suite
+    release: str
+    packages: tuple
+    versions: tuple
+
+
+class PrivateApt:
+    """apt with another suite's package lists; the machine's own stay untouched."""
+
+    def __init__(self, suite):
+        self.suite = suite
+        self.dir = host.CACHE / f"apt-{suite.name}"
+        for sub in ("lists/partial", "archives/partial", "etc"):
+            (self.dir / sub).mkdir(parents=True, exist_ok=True)
+        (self.dir / "status").touch()
+        (self.dir / "sources.list").write_text("\n".join(suite.sources()) + "\n")
+        self.options = [f"-oDir::{key}={value}" for key, value in {
+            "State": self.dir, "State::Lists": self.dir / "lists",
+            "State::status": self.dir / "status", "Cache": self.dir,
+            "Cache::archives": self.dir / "archives",
+            "Cache::pkgcache": "pkgcache.bin", "Cache::srcpkgcache": "srcpkgcache.bin",
+            "Etc::sourcelist": self.dir / "sources.list",
+            "Etc::sourceparts": "/dev/null", "Etc::preferences": "/dev/null",
+            "Etc::preferencesparts": "/dev/null",
+        }.items()] + ["-oAPT::Architecture=amd64", "-oAPT::Install-Recommends=false",
+                      "-oAcquire::Languages=none", "-oAPT::Sandbox::User=root"]
+
+    def update(self, force=False):
+        """Fetch the package lists unless they are fresh."""
+        stamp = self.dir / "updated"
+        text = "\n".join(self.suite.sources())
+        if not force and stamp.exists() and stamp.read_text() == text and \
+                time.time() - stamp.stat().st_mtime < LISTS_FRESH_FOR:
+            return
+        command = ["apt-get", *self.options, "-q", "-oAPT::Update::Error-Mode=any", "update"]
+        code, output = proc.run(command, check=False)
+        if code and "NO_PUBKEY" in output:
+            # The keyring of a machine installed long ago may lack a newer suite's key.
+            host.install_packages(["debian-archive-keyring"])
+            code, output = proc.run(command, check=False)
+        if not code:
+            stamp.write_text(text)
+        elif stamp.exists():
+            host.progress(f"{self.suite.name}: no new package lists, using those of "
+                          + time.ctime(stamp.stat().st_mtime))
+        else:
+            raise host.SetupError(f"no package lists for {self.suite.name}:\n{output}")
+
+    def names(self, prefix):
+        """Package names that start with a prefix."""
+        return proc.run(["apt-cache", *self.options, "pkgnames", prefix])[1].split()
+
+    def version(self, package):
+        """The newest version of a package in the lists."""
+        shown = proc.run(["apt-cache", *self.options, "show", "--no-all-versions", package])[1]
+        return re.search(r"^Version: (\S+)", shown, re.M).group(1)
+
+    def closure(self, packages):
+        """"name version" of all packages that an installation would unpack."""
+        plan = proc.run(["apt-get", *self.options, "-qq", "--print-uris", "install", *packages])[1]
+        return tuple(sorted(f"{name} {urllib.parse.unquote(version)}" for name, version in
+                            re.findall(r"^'\S+' ([^_ ]+)_([^_ ]+)_\w+\.deb ", plan, re.M)))
+
+    def download(self, package, directory):
+        """Download one package file into a directory; returns its path."""
+        proc.run(["apt-get", *self.options, "-q", "download", package], cwd=directory)
+        return next(Path(directory).glob(f"{package.split('=')[0]}_*.deb"))
+
+
+def version_newer(one, other):
+    """True if Debian version `one` is newer than `other`."""
+    return subprocess.run(["dpkg", "--compare-versions", one, "gt", other],
+                          check=False).returncode == 0
+
+
+def newest_kernel(apt, series):
+    """Release of the newest stock kernel of a series that has headers, too."""
+    names = set(apt.names(f"linux-headers-{series}."))
+    best = None
+    for image in apt.names(f"linux-image-{series}."):
+        match = re.fullmatch(
+            rf"linux-image-({re.escape(series)}\.[0-9][^-]*(?:-[0-9]+)?-amd64)", image)
+        if not match or f"linux-headers-{match[1]}" not in names:
+            continue
+        version = apt.version(image)
+        if best is None or version_newer(version, best[0]):
+            best = (version, match[1])
+    if best is None:
+        raise host.SetupError(f"{apt.suite.name} has no kernel {series} with headers")
+    return best[1]
+
+
+@functools.lru_cache(maxsize=None)
+def _resolve(suite):
+    apt = PrivateApt(suite)
+    with cache.locked(host.CACHE / f".apt-{suite.name}.lock"):
+        apt.update()
+        # Asking apt takes ten seconds; its answer changes only with its lists.
+        answer = apt.dir / "resolved.json"
+        question = cache.digest(*PACKAGES, (apt.dir / "updated").stat().st_mtime_ns)
+        if answer.exists():
+            known = json.loads(answer.read_text())
+            if known["question"] == question:
+                return Resolved(suite, known["release"], tuple(known["packages"]),
+                                tuple(known["versions"]))
+        release = newest_kernel(apt, suite.series)
+        packages = (f"linux-image-{release}", f"linux-headers-{release}", *PACKAGES)
+        versions = apt.closure(packages)
+        answer.write_text(json.dumps({"question": question, "release": release,
+                                      "packages": packages, "versions": versions}))
+    return Resolved(suite, release, packages, versions)
