@@ -13,8 +13,6 @@ from pathlib import Path
 
 from vmlab import cache, host, modules, proc, rootfs
 
-TRANSPORT = "drivers/infiniband/ulp/rtrs"
-BLOCK = "drivers/block/rnbd"
 GUEST_DIR = "/opt/mainline"
 ROLES = {"client": ("rtrs-core", "rtrs-client", "rnbd-client"),
          "server": ("rtrs-core", "rtrs-server", "rnbd-server")}
@@ -24,11 +22,11 @@ NEEDS = ("rdma_cm", "ib_cm", "ib_core")
 BUILD = f"""
 set -e
 K=/lib/modules/$KVER/build
-make -j2 -C $K M=/build/{TRANSPORT} modules \
+make -j2 -C $K M=/build/{modules.TRANSPORT} modules \
     CONFIG_INFINIBAND_RTRS=m CONFIG_INFINIBAND_RTRS_CLIENT=m CONFIG_INFINIBAND_RTRS_SERVER=m
-make -j2 -C $K M=/build/{BLOCK} modules \
+make -j2 -C $K M=/build/{modules.BLOCK} modules \
     CONFIG_BLK_DEV_RNBD=y CONFIG_BLK_DEV_RNBD_CLIENT=m CONFIG_BLK_DEV_RNBD_SERVER=m \
-    KBUILD_EXTRA_SYMBOLS=/build/{TRANSPORT}/Module.symvers KCFLAGS=-I/build/{TRANSPORT}
+    KBUILD_EXTRA_SYMBOLS=/build/{modules.TRANSPORT}/Module.symvers KCFLAGS=-I/build/{modules.TRANSPORT}
 """
 
 
@@ -65,7 +63,7 @@ class Mainline:
 def build(suite):
     """Build them for a suite's kernel, unless the cache has them."""
     fs = rootfs.rootfs(suite)
-    source = modules.kernel_source(suite, [TRANSPORT, BLOCK])
+    source = modules.kernel_source(suite)
     key = cache.digest(fs.key, source.name, BUILD)
 
     def make(directory):
@@ -74,7 +72,7 @@ def build(suite):
             shutil.copytree(source, work, dirs_exist_ok=True)
             proc.run_in_chroot(fs.root, work, f"KVER={fs.release}\n{BUILD}",
                                log=directory / "build.log")
-            for part in (TRANSPORT, BLOCK):
+            for part in (modules.TRANSPORT, modules.BLOCK):
                 for path in (Path(work) / part).glob("*.ko"):
                     proc.run(["strip", "--strip-debug", "-o", str(directory / path.name),
                               str(path)])

@@ -16,7 +16,6 @@ KERNEL_C = sorted(path for top in ("rtrs", "rnbd", "compat/include")
 DRIVER_C = [path for path in KERNEL_C if "compat" not in path.relative_to(ROOT).parts]
 # About 800; a file that needs a few more is not worth a split.
 LINES_IN_A_ROOM = 850
-CHECKPATCH = ("scripts/checkpatch.pl", "scripts/spelling.txt", "scripts/const_structs.checkpatch")
 
 
 def listed():
@@ -107,7 +106,7 @@ def test_python_compiles():
 @pytest.fixture(name="checkpatch", scope="module")
 def checkpatch_fixture():
     """checkpatch.pl and its word lists: Debian has them only inside its kernel source packages."""
-    return modules.kernel_source(suites.find("6.12"), CHECKPATCH) / CHECKPATCH[0]
+    return modules.kernel_source(suites.find("6.12")) / modules.CHECKPATCH
 
 
 def complaints(script, paths, *options):

@@ -17,6 +17,14 @@ NOT_SOURCE = {".git", ".ci", ".github", "build", "tests", "docs", "debian", "rpm
               "README.md", "NEWS.md", "LICENSE"}
 OURS = ("rtrs-core", "rtrs-client", "rtrs-server", "rnbd-client", "rnbd-server")
 
+# What is ever needed of a kernel's source package, all at once: fetching and
+# unpacking it takes a minute.
+TRANSPORT = "drivers/infiniband/ulp/rtrs"
+BLOCK = "drivers/block/rnbd"
+CHECKPATCH = "scripts/checkpatch.pl"
+SOURCES = (CHECKPATCH, "scripts/spelling.txt", "scripts/const_structs.checkpatch",
+           TRANSPORT, BLOCK)
+
 
 @dataclass(frozen=True)
 class Modules:
@@ -27,7 +35,11 @@ class Modules:
     archive: Path
 
 
-def build(suite, source=host.ROOT, names=OURS, variables=()):
+# Every warning that the kernel's make has, and sparse
+CHECKS = ("W=1", "C=2")
+
+
+def build(suite, source=host.ROOT, names=OURS, variables=CHECKS):
     """Build the modules of a source tree for a suite's kernel.
 
     `make modules KVER=<release> ...` runs in the suite's chroot on a copy of
@@ -101,8 +113,8 @@ def pack(files, directory):
             archive.add(lib, arcname=f"usr/lib/modules/{files.release}")
 
 
-def kernel_source(suite, members):
-    """Unpack some files or directories of a kernel's source package; returns their root.
+def kernel_source(suite):
+    """Unpack SOURCES from a kernel's source package; returns their root.
 
     The package has the version of the suite's kernel if the archive still
     offers that, else the newest of the series.
@@ -113,7 +125,7 @@ def kernel_source(suite, members):
     apt = suites.PrivateApt(suite)
     package = f"linux-source-{suite.series}"
     version = apt.version(package)
-    key = cache.digest(version, *members)
+    key = cache.digest(version, *SOURCES)
 
     def make(directory):
         host.progress(f"{suite.name}: unpacking {package} {version} (kernel is {built})")
@@ -122,9 +134,8 @@ def kernel_source(suite, members):
         tarball = next((directory / "deb/usr/src").glob("linux-source-*.tar.xz"))
         top = re.sub(r"\.tar\.xz$", "", tarball.name)
         proc.run(["tar", "-C", str(directory), "--strip-components=1", "-xf", str(tarball),
-                  *(f"{top}/{member}" for member in members)])
+                  *(f"{top}/{member}" for member in SOURCES)])
         shutil.rmtree(directory / "deb")
         deb.unlink()
 
-    name = cache.digest(*members)[:6]
-    return cache.entry(f"source_{name}-{suite.name}", key, make)
+    return cache.entry(f"source-{suite.name}", key, make)
