@@ -77,6 +77,13 @@ static void rnbd_link_work(struct work_struct *work)
 	struct rnbd_dev *dev;
 	int err;
 
+	/*
+	 * A path was lost and came back before the session was complete: there
+	 * are no devices yet, and who creates it sends SESS_INFO himself.
+	 * Pairs with the release in rnbd_session_set_state().
+	 */
+	if (smp_load_acquire(&sess->state) == RNBD_SESS_CREATING)
+		return;
 	err = rnbd_send_sess_info(sess, false);
 	if (err && err != -ECONNABORTED)
 		pr_err("session %s: cannot send SESS_INFO: %pe\n", sess->name,
@@ -254,7 +261,8 @@ static void rnbd_session_set_state(struct rnbd_session *sess,
 				   enum rnbd_session_state state)
 {
 	mutex_lock(&sessions_lock);
-	WRITE_ONCE(sess->state, state);
+	/* Whoever sees READY sees all that was set up before. */
+	smp_store_release(&sess->state, state);
 	if (state == RNBD_SESS_DEAD)
 		list_del(&sess->entry);
 	mutex_unlock(&sessions_lock);
