@@ -57,7 +57,7 @@ def test_medium_error(loaded):
     pair.allow("critical medium error", "I/O error, dev", "Buffer I/O error on dev",
                "Sense Key", "Add. Sense", "tag#", "CDB:")
     # opts=2: medium errors at the ten sectors from 0x1234 on
-    server.run("modprobe scsi_debug dev_size_mb=16 opts=2 delay=0")
+    server.run("modprobe sd_mod && modprobe scsi_debug dev_size_mb=16 opts=2 delay=0")
     device = "/dev/" + server.wait_for("ls /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/"
                                        "target*/*:*/block")
     disk = rnbd.map_disk(pair, device)
