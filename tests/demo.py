@@ -68,10 +68,10 @@ def use(client, disk):
                  "diff -r /usr/lib/modules/$(uname -r)/kernel/fs /mnt/remote/fs && "
                  "echo every file is the same")
     show(client, "umount /mnt/remote")
-    for size, text in (("4k", "small random"), ("128k", "large")):
+    for size, amount, text in (("4k", "4m", "small random"), ("128k", "16m", "large")):
         say(f"fio: {text} writes of {size}, each read back and compared with its checksum.")
         show(client, f"fio --name=verify --filename={disk} --direct=1 --ioengine=libaio "
-                     f"--thread --rw=randwrite --bs={size} --iodepth=16 --size=16m "
+                     f"--thread --rw=randwrite --bs={size} --iodepth=16 --size={amount} "
                      "--verify=crc32c --verify_fatal=1 --verify_state_save=0 | "
                      "grep -E '(READ|WRITE): bw|err='")
 
