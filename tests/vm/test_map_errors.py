@@ -179,9 +179,10 @@ def test_foreign_protocol(pair, modules, foreign, answer):
     """Something else than RTRS 2 accepts the connection: EPROTO, and the log says so."""
     rnbd.load(pair, server=False)
     pair.server.run("modprobe -a rdma_ucm ib_uverbs")
-    pair.server.put("/usr/local/bin/foreign", foreign, 0o755)
-    peer = pair.server.start_job(f"foreign 1234 {answer}")
-    pair.server.wait_for(lambda: b"listening" in peer.output())
+    pair.server.put("/tmp/foreign", foreign, 0o755)
+    peer = pair.server.start_job(f"/tmp/foreign 1234 {answer} 2>&1")
+    pair.server.wait_for(lambda: b"listening" in peer.output() or not peer.running)
+    assert peer.running, peer.output()
     assert refused(pair, f"sessname=x {PATH} {NONE}", "EPROTO", "") is None
     peer.kill()
     rnbd.unload(pair)
