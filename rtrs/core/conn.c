@@ -30,7 +30,7 @@
 #define RECV_BATCH	16
 
 /*
- * Soft-RoCE (seen in 6.1 and 6.12) executes a registration again when something
+ * Soft-RoCE (its source in 6.12) executes a registration again when something
  * before it in the send queue has to be sent again; the second time fails, and
  * with it the queue pair.  So a peer that is merely slow must not look like a
  * lost packet: wait 4.096 us * 2^19, 2 s, for an acknowledgement, not 0.5 s.
