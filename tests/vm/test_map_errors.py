@@ -183,7 +183,8 @@ def test_foreign_protocol(pair, modules, foreign, answer):
     peer = pair.server.start_job(f"/tmp/foreign 1234 {answer} 2>&1")
     pair.server.wait_for(lambda: b"listening" in peer.output() or not peer.running)
     assert peer.running, peer.output()
-    assert refused(pair, f"sessname=x {PATH} {NONE}", "EPROTO", "") is None
+    assert refused(pair, f"sessname=x {PATH} {NONE}", "EPROTO",
+                   "does not speak this protocol") is None
     peer.kill()
     rnbd.unload(pair)
 
