@@ -46,6 +46,9 @@
 #define RNBD_REOPEN_MIN		1
 #define RNBD_REOPEN_MAX		30
 
+/* A request and its scatter list are allocated in one piece of at most 64 KiB */
+#define RNBD_MAX_SEGMENTS	512U
+
 /* Longest pause between two reconnect attempts of a path, seconds */
 #define RNBD_RECONNECT_DELAY	30
 
@@ -177,8 +180,11 @@ struct rnbd_dev {
 #define rnbd_info(dev, fmt, ...) \
 	pr_info("%s@%s: " fmt, (dev)->name, (dev)->sess->name, ##__VA_ARGS__)
 
+/* main.c */
 extern struct workqueue_struct *rnbd_wq;
 extern int rnbd_major;
+void rnbd_object_get(void);
+void rnbd_object_put(void);
 
 /* session.c */
 struct rnbd_session *rnbd_session_get(const struct rnbd_map_options *opts,
@@ -200,7 +206,6 @@ struct rnbd_dev *rnbd_dev_create(struct rnbd_session *sess,
 void rnbd_dev_put(struct rnbd_dev *dev);
 void rnbd_dev_hold(struct rnbd_dev *dev);
 void rnbd_dev_unhold(struct rnbd_dev *dev);
-void rnbd_dev_wait_all_gone(void);
 const char *rnbd_dev_state_name(const struct rnbd_dev *dev);
 bool rnbd_dev_set_state(struct rnbd_dev *dev, enum rnbd_dev_state state);
 int rnbd_dev_opened(struct rnbd_dev *dev, const struct rnbd_open_rsp *rsp,

@@ -31,9 +31,6 @@
 
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
-#include <linux/wait_bit.h>
-
-static atomic_t rnbd_nr_devs;
 
 static const char * const state_names[RNBD_DEV_STATES] = {
 	[RNBD_DEV_INIT]		= "init",
@@ -86,8 +83,7 @@ static void rnbd_dev_free(struct kref *ref)
 	mutex_destroy(&dev->lock);
 	kfree(dev->link);
 	kfree(dev);
-	if (atomic_dec_and_test(&rnbd_nr_devs))
-		wake_up_var(&rnbd_nr_devs);
+	rnbd_object_put();
 }
 
 /**
@@ -99,16 +95,6 @@ static void rnbd_dev_free(struct kref *ref)
 void rnbd_dev_put(struct rnbd_dev *dev)
 {
 	kref_put(&dev->ref, rnbd_dev_free);
-}
-
-/**
- * rnbd_dev_wait_all_gone() - wait until the memory of all devices is free
- *
- * Context: process, module unload.
- */
-void rnbd_dev_wait_all_gone(void)
-{
-	wait_var_event(&rnbd_nr_devs, !atomic_read(&rnbd_nr_devs));
 }
 
 /**
@@ -230,7 +216,7 @@ struct rnbd_dev *rnbd_dev_create(struct rnbd_session *sess,
 		return ERR_PTR(-ENOMEM);
 	}
 	strreplace(dev->link, '/', '!');
-	atomic_inc(&rnbd_nr_devs);
+	rnbd_object_get();
 	kref_init(&dev->ref);
 	mutex_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->entry);

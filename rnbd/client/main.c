@@ -3,16 +3,46 @@
  * The module.  Disks that are open pin it, so does an unmap under way.  Unload,
  * in this order: map_device goes and maps under way end; all transports are
  * closed; all devices are unmapped by force, the last one of a session ends
- * that; the memory of the last device is awaited; then what load has made.
+ * that; then what load has made.  Memory that a release function of ours frees
+ * (a disk's last user may be slow, debug kernels delay releases) is counted and
+ * waited for.
  */
 #include "rnbd/client/client.h"
 
 #include <linux/module.h>
+#include <linux/wait_bit.h>
 
 #include "compat/core.h"
 
 struct workqueue_struct *rnbd_wq;
 int rnbd_major;
+
+/* Devices and ctl: what a release function will free */
+static atomic_t objects = ATOMIC_INIT(0);
+
+/**
+ * rnbd_object_get() - count an object that a release function will free
+ */
+void rnbd_object_get(void)
+{
+	atomic_inc(&objects);
+}
+
+/**
+ * rnbd_object_put() - the object is freed
+ *
+ * Context: any.
+ */
+void rnbd_object_put(void)
+{
+	if (atomic_dec_and_test(&objects))
+		wake_up_var(&objects);
+}
+
+static void rnbd_objects_wait(void)
+{
+	wait_var_event(&objects, !atomic_read(&objects));
+}
 
 static int __init rnbd_client_init(void)
 {
@@ -28,10 +58,11 @@ static int __init rnbd_client_init(void)
 	}
 	err = rnbd_sysfs_init();
 	if (err)
-		goto err_major;
+		goto err_sysfs;
 	return 0;
 
-err_major:
+err_sysfs:
+	rnbd_objects_wait();
 	unregister_blkdev(rnbd_major, "rnbd");
 err_wq:
 	destroy_workqueue(rnbd_wq);
@@ -42,8 +73,8 @@ static void __exit rnbd_client_exit(void)
 {
 	rnbd_sysfs_stop_mapping();
 	rnbd_unmap_all();
-	rnbd_dev_wait_all_gone();
 	rnbd_sysfs_exit();
+	rnbd_objects_wait();
 	unregister_blkdev(rnbd_major, "rnbd");
 	destroy_workqueue(rnbd_wq);
 }

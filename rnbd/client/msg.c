@@ -6,7 +6,8 @@
  * on the wire.  The last few tags of the session are kept out of the tag set
  * for messages.  A session too small for that takes them from the tag set, by
  * allocating block requests that are never started.  Nobody waits for anything
- * while holding a tag but the answer itself.
+ * while holding a tag but the answer itself.  Of two tags one is for CLOSE
+ * alone, which must get through while the server is slow to open something.
  *
  * Not the tag set's own reserved tags: their queue would count as one more
  * user that the block layer divides the tags among, for ever since it never
@@ -73,10 +74,10 @@ static void rnbd_msg_free(struct rnbd_msg *msg)
 static int rnbd_msg_get_tag(struct rnbd_msg *msg)
 {
 	struct rnbd_session *sess = msg->sess;
+	unsigned int i = msg->rsp_len && sess->nr_msg_tags > 1 ? 1 : 0;
 	struct request *rq;
-	unsigned int i;
 
-	for (i = 0; i < sess->nr_msg_tags; i++) {
+	for (; i < sess->nr_msg_tags; i++) {
 		if (test_and_set_bit_lock(i, &sess->msg_tags))
 			continue;
 		msg->req.tag = sess->lim.nr_tags - sess->nr_msg_tags + i;
@@ -390,6 +391,9 @@ void rnbd_send_close(struct rnbd_dev *dev, u32 id, u32 epoch)
 	rnbd_close_encode(&msg->out.close, id);
 	err = rnbd_msg_send(msg, RNBD_CLOSE_TIMEOUT);
 	if (err) {
+		if (err != -ECONNABORTED)
+			rnbd_err(dev, "CLOSE not sent: %pe; the server has it open until the session ends\n",
+				 ERR_PTR(err));
 		rnbd_msg_free(msg);
 		return;
 	}

@@ -209,6 +209,7 @@ static int rnbd_session_connect(struct rnbd_session *sess,
 	err = rtrs_client_query(sess->clt, &sess->lim);
 	if (err)
 		goto err_shutdown;
+	sess->lim.max_segments = min(sess->lim.max_segments, RNBD_MAX_SEGMENTS);
 	err = rnbd_session_check_limits(sess);
 	if (err)
 		goto err_shutdown;

@@ -304,6 +304,7 @@ void rnbd_sysfs_unlink(struct rnbd_dev *dev)
 static void rnbd_ctl_release(struct device *d)
 {
 	kfree(d);
+	rnbd_object_put();
 }
 
 static int rnbd_ctl_add(void)
@@ -313,6 +314,7 @@ static int rnbd_ctl_add(void)
 	rnbd_ctl = kzalloc(sizeof(*rnbd_ctl), GFP_KERNEL);
 	if (!rnbd_ctl)
 		return -ENOMEM;
+	rnbd_object_get();
 	device_initialize(rnbd_ctl);
 	rnbd_ctl->class = rnbd_class;
 	rnbd_ctl->release = rnbd_ctl_release;
@@ -384,6 +386,7 @@ void rnbd_sysfs_stop_mapping(void)
  */
 void rnbd_sysfs_exit(void)
 {
+	kobject_del(rnbd_links);
 	kobject_put(rnbd_links);
 	device_unregister(rnbd_ctl);
 	class_destroy(rnbd_class);

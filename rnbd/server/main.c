@@ -102,7 +102,7 @@ static int __init rnbd_server_init(void)
 	err = rnbd_sysfs_create();
 	if (err) {
 		pr_err("no sysfs nodes: %pe\n", ERR_PTR(err));
-		goto destroy_io_wq;
+		goto wait_objects;
 	}
 	server = rtrs_server_open(&server_ops, port_nr);
 	if (IS_ERR(server)) {
@@ -114,8 +114,8 @@ static int __init rnbd_server_init(void)
 
 destroy_sysfs:
 	rnbd_sysfs_destroy();
+wait_objects:
 	wait_var_event(&objects, !atomic_read(&objects));
-destroy_io_wq:
 	destroy_workqueue(rnbd_io_wq);
 destroy_admin_wq:
 	destroy_workqueue(rnbd_admin_wq);

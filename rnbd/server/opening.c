@@ -328,7 +328,13 @@ int rnbd_opening_close_id(struct rnbd_session *sess, u32 id, struct rtrs_op *op)
 void rnbd_opening_close_all(struct rnbd_session *sess)
 {
 	struct rnbd_opening *o;
-	bool claimed;
+
+	/* All at once, since each takes a grace period at least. */
+	xa_lock(&sess->devices);
+	list_for_each_entry(o, &sess->openings, session_entry)
+		if (claim_locked(o, false))
+			rnbd_opening_close(o, NULL);
+	xa_unlock(&sess->devices);
 
 	for (;;) {
 		xa_lock(&sess->devices);
@@ -340,10 +346,7 @@ void rnbd_opening_close_all(struct rnbd_session *sess)
 			return;
 		}
 		kobject_get(&o->kobj);
-		claimed = claim_locked(o, false);
 		xa_unlock(&sess->devices);
-		if (claimed)
-			rnbd_opening_close(o, NULL);
 		wait_for_completion(&o->closed);
 		kobject_put(&o->kobj);
 	}

@@ -166,10 +166,11 @@ static int handle_open(struct rnbd_session *sess, struct rtrs_op *op)
 	if (!has_room(op, sizeof(struct rnbd_wire_open_rsp)))
 		return -EINVAL;
 	p->op = op;
+	/* Unlocked, the operation may be answered and the session be gone. */
 	spin_lock(&sess->open_lock);
 	list_add_tail(&p->entry, &sess->open_ops);
-	spin_unlock(&sess->open_lock);
 	queue_work(rnbd_admin_wq, &sess->open_work);
+	spin_unlock(&sess->open_lock);
 	return 0;
 }
 
