@@ -12,6 +12,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 #include <compat/core.h>
@@ -72,11 +73,14 @@ static ssize_t disconnect_store(struct kobject *kobj,
 
 	if (!sysfs_streq(buf, "1"))
 		return -EINVAL;
-	/* Without this file's protection the path may end under our feet. */
+	/* Without this file's protection path and module may go meanwhile. */
+	if (!try_module_get(THIS_MODULE))
+		return -ENODEV;
 	server_path_get(path);
 	if (sysfs_remove_file_self(kobj, &attr->attr))
 		server_path_close(path, "disconnect was written");
 	server_path_put(path);
+	module_put(THIS_MODULE);
 	return count;
 }
 
