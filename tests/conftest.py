@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """What all tests share: the order they run in, their machines, and the verdict.
 
-Tests that need no machine run first, while threads make the machines' images.
-A test that uses `kernel`, `suite`, `modules`, `pair` or `mainline` runs once
-for every kernel.  Environment: T=<part of a test's name>, KERNELS="6.1 6.12",
+Tests that need no machine run first, while threads make the machines' images;
+tests marked `late` judge what was done beside the machines' tests, and run last.
+A test that uses `kernel`, `suite`, `modules`, `pair`, `single` or `mainline` runs
+once for every kernel.  Environment: T=<part of a test's name>, KERNELS="6.1 6.12",
 FULL=1.  README.md says more.
 """
 
@@ -14,10 +15,11 @@ import pytest
 
 import peer
 from vmlab import forms, host, modules, suites
+from vmlab import pair as vmlab_pair
 from vmlab import session as vmlab_session
 
 LOGS = host.BUILD / "test-logs"
-ORDER = ("unit", "probes", "fuzz", "lint", "vm", "interop")
+ORDER = ("unit", "probes", "lint", "fuzz", "vm", "interop")
 
 _machines = vmlab_session.Session()
 _outcomes = {}
@@ -52,7 +54,10 @@ def _rank(item):
     folder = item.path.relative_to(host.VM_DIR.parent).parts[0]
     place = ORDER.index(folder) if folder in ORDER else len(ORDER)
     suite = _suite(item)
-    return (1 + suites.SUITES.index(suite), _links(item), place) if suite else (0, 0, place)
+    if suite:
+        kind = 0 if "single" in item.fixturenames else _links(item)
+        return (1 + suites.SUITES.index(suite), kind, place)
+    return (1 + len(suites.SUITES) if item.get_closest_marker("late") else 0, 0, place)
 
 
 @pytest.hookimpl(trylast=True)
@@ -92,26 +97,37 @@ def suite_fixture(kernel):
     return suites.find(kernel)
 
 
+def _machines_for(request, suite, kind, **properties):
+    """Machines in the state after boot, whose logs are judged from now on."""
+    logs = LOGS / request.node.name.replace("/", "_")
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    machines = _machines.machines_for(suite, kind, **properties)
+    machines.begin_test(logs)
+    return machines
+
+
 @pytest.fixture(name="pair")
 def pair_fixture(request, suite):
     """A booted server and client in the state after boot; see vmlab.pair.Pair.
 
     What the kernels log during the test decides about it, too.
     """
-    logs = LOGS / request.node.name.replace("/", "_")
-    shutil.rmtree(logs, ignore_errors=True)
-    logs.mkdir(parents=True)
-    pair = _machines.pair_for(suite, _links(request.node))
-    pair.begin_test(logs)
-    return pair
+    return _machines_for(request, suite, vmlab_pair.Pair, links=_links(request.node))
+
+
+@pytest.fixture(name="single")
+def single_fixture(request, suite):
+    """One booted machine alone; see vmlab.pair.Single."""
+    return _machines_for(request, suite, vmlab_pair.Single)
 
 
 @pytest.fixture(name="modules")
-def modules_fixture(pair, suite):
-    """Our modules, built for the kernel and installed in both: `modprobe` finds them."""
+def modules_fixture(request, suite):
+    """Our modules, built for the kernel and installed in all machines: `modprobe` finds them."""
+    machines = request.getfixturevalue("single" if "single" in request.fixturenames else "pair")
     built = _machines.get("modules", suite)
-    for guest in pair.guests:
-        guest.install_modules(built)
+    machines.on_each(lambda guest: guest.install_modules(built))
     return built
 
 
@@ -130,12 +146,13 @@ def mainline_fixture(pair, suite):
 def pytest_runtest_makereport(item, call):
     """After a test with machines: clean them up, and judge what their kernels logged."""
     outcome = yield
-    pair = getattr(item, "funcargs", {}).get("pair")
-    if call.when != "call" or not pair:
+    used = getattr(item, "funcargs", {})
+    machines = used.get("pair") or used.get("single")
+    if call.when != "call" or not machines:
         return
     report = outcome.get_result()
     left = _machines.tidy_up()
-    trouble = pair.end_test() + (left if report.passed else [])
+    trouble = machines.end_test() + (left if report.passed else [])
     if trouble:
         text = "\n".join([f"kernel logs and leftovers (all of it in {LOGS}):", *trouble])
         report.longrepr = f"{report.longrepr}\n{text}" if report.failed else text

@@ -68,7 +68,7 @@ def use(client, disk):
                  "diff -r /usr/lib/modules/$(uname -r)/kernel/fs /mnt/remote/fs && "
                  "echo every file is the same")
     show(client, "umount /mnt/remote")
-    for size, amount, text in (("4k", "4m", "small random"), ("128k", "16m", "large")):
+    for size, amount, text in (("4k", "2m", "small random"), ("128k", "16m", "large")):
         say(f"fio: {text} writes of {size}, each read back and compared with its checksum.")
         show(client, f"fio --name=verify --filename={disk} --direct=1 --ioengine=libaio "
                      f"--thread --rw=randwrite --bs={size} --iodepth=16 --size={amount} "
@@ -111,8 +111,7 @@ def main():
     say("Booting both (emulated, so it takes some seconds).")
     both = pair.Pair(suite).boot()
     try:
-        for guest in both.guests:
-            guest.install_modules(built)
+        both.on_each(lambda guest: guest.install_modules(built))
         story(both)
     finally:
         both.stop()

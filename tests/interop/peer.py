@@ -62,8 +62,8 @@ class Mainline:
 
 def build(suite):
     """Build them for a suite's kernel, unless the cache has them."""
-    fs = rootfs.rootfs(suite)
     source = modules.kernel_source(suite)
+    fs = rootfs.rootfs(suite)
     key = cache.digest(fs.key, source.name, BUILD)
 
     def make(directory):

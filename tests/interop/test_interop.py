@@ -10,12 +10,10 @@ MODES = pytest.mark.parametrize("invalidate", ["Y", "N"])
 pytestmark = pytest.mark.kernels("6.12")
 
 
-def fio(guest, disk, block_size, pattern="randwrite", size="4m", depth=8):
-    """Write and read back with checksums."""
-    guest.run(f"fio --name=verify --filename={disk} --direct=1 --ioengine=libaio --thread "
-              f"--bs={block_size} --rw={pattern} --iodepth={depth} --size={size} "
-              f"--verify=crc32c --verify_fatal=1 --verify_state_save=0 --output-format=terse "
-              f">/tmp/fio.out", timeout=600)
+SIZES = ({"bs": "512", "rw": "randwrite", "size": "512k", "iodepth": 8},
+         {"bs": "4k", "rw": "randwrite", "size": "4m", "iodepth": 8},
+         {"bs": "128k", "rw": "randwrite", "size": "16m", "iodepth": 8},
+         {"bs": "1m", "rw": "write", "size": "32m", "iodepth": 4})
 
 
 def exercise(pair):
@@ -25,10 +23,7 @@ def exercise(pair):
     disk = rnbd.map_disk(pair, device)
     name = disk[5:]
     assert client.read(f"/sys/block/{name}/queue/write_cache") == "write back"
-    fio(client, disk, "512", size="512k")
-    fio(client, disk, "4k")
-    fio(client, disk, "128k", size="16m")
-    fio(client, disk, "1m", "write", size="32m", depth=4)
+    rnbd.fio(client, disk, *SIZES)
     client.run(f"dd if=/dev/urandom of={disk} bs=64k count=16 oflag=direct conv=fsync")
     client.run(f"dd if=/dev/urandom of={disk} bs=4k count=4 oflag=direct,dsync")
     client.run(f"blkdiscard -o 0 -l 65536 {disk}")

@@ -15,6 +15,8 @@ import pytest
 from vmlab import forms, modules, proc, rootfs, suites
 
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.late
+
 SHIPPED = ("Makefile", "Kbuild", "VERSION", "dkms.conf", "LICENSE", "rtrs", "rnbd", "compat")
 
 

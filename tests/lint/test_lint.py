@@ -117,16 +117,19 @@ def complaints(script, paths, *options):
     return re.findall(r"^.*: (?:ERROR|WARNING):.*$", done.stdout, re.M)
 
 
+@pytest.mark.late
 def test_checkpatch_notices_what_is_wrong(checkpatch, tmp_path):
     bad = tmp_path / "bad.c"
     bad.write_text("// SPDX-License-Identifier: GPL-2.0\nint f(int a) {\n\treturn(a) ;\n}\n")
     assert len(complaints(checkpatch, [bad])) >= 2
 
 
+@pytest.mark.late
 def test_checkpatch_of_the_drivers(checkpatch):
     assert not complaints(checkpatch, DRIVER_C)
 
 
+@pytest.mark.late
 def test_checkpatch_of_the_adapters(checkpatch):
     """An adapter may define a type that the kernel lacks, and ignore an argument."""
     assert not complaints(checkpatch, [path for path in KERNEL_C if path not in DRIVER_C],

@@ -3,7 +3,6 @@
 
 import itertools
 import re
-import shlex
 
 CTL = "/sys/class/rnbd-client/ctl"
 MODULES = ("rtrs_core", "rtrs_client", "rtrs_server", "rnbd_client", "rnbd_server")
@@ -24,11 +23,9 @@ def load(pair, server=True, client=True, **parameters):
     Parameters are named module__parameter, for example
     rtrs_server__always_invalidate="N".
     """
+    wanted = {pair.server: ("rnbd_server", server), pair.client: ("rnbd_client", client)}
     pair.setup_rxe()
-    for guest, module, wanted in ((pair.server, "rnbd_server", server),
-                                  (pair.client, "rnbd_client", client)):
-        if wanted:
-            _modprobe(guest, module, parameters)
+    pair.on_each(lambda guest: wanted[guest][1] and _modprobe(guest, wanted[guest][0], parameters))
 
 
 def _modprobe(guest, module, parameters):
@@ -40,31 +37,34 @@ def _modprobe(guest, module, parameters):
 
 
 def remove_module(guest, module):
-    """Unload rnbd_client or rnbd_server with everything below it."""
-    assert guest.loaded_modules()[module] == 0, f"{guest.name}: {module} is in use"
-    guest.run(f"modprobe -r {module}")
-    # modprobe leaves a module that two others needed.
-    if not {"rtrs_client", "rtrs_server"} & set(guest.loaded_modules()):
-        guest.run("modprobe -r rtrs_core")
+    """Unload rnbd_client or rnbd_server with everything below it that nobody else needs."""
+    loaded = guest.loaded_modules()
+    assert loaded[module] == 0, f"{guest.name}: {module} is in use"
+    shared = {"rnbd_client", "rnbd_server"} <= set(loaded)
+    guest.run(f"modprobe -r {module}" + ("" if shared else " rtrs_core"))
 
 
 def unload(pair):
     """Unload our modules and check that nothing of them is left."""
-    for guest in pair.guests:
+    def unload_one(guest):
         for module in ("rnbd_client", "rnbd_server"):
             if module in guest.loaded_modules():
                 remove_module(guest, module)
         assert_gone(guest)
 
+    pair.on_each(unload_one)
+
 
 def assert_gone(guest):
     """No module, sysfs node, block device, memory cache or kernel thread of ours exists."""
     assert not set(MODULES) & set(guest.loaded_modules())
-    found = guest.out("ls -d /sys/class/r[tn]*s-* /sys/class/rnbd-* /sys/block/rnbd* "
-                      "/sys/devices/virtual/rtrs-* /sys/devices/virtual/rnbd-* 2>/dev/null; "
-                      "grep -E 'rtrs|rnbd' /proc/slabinfo /proc/devices; "
-                      # A worker of the system keeps the name of what it did last.
-                      "ps -eo comm | grep -E 'rtrs|rnbd' | grep -v '^kworker/[u0-9]'; true")
+    found = guest.glob("/sys/class/r[tn]*s-*", "/sys/class/rnbd-*", "/sys/block/rnbd*",
+                       "/sys/devices/virtual/rtrs-*", "/sys/devices/virtual/rnbd-*")
+    lines = [line for path in ("/proc/slabinfo", "/proc/devices")
+             for line in guest.get(path).decode().splitlines()]
+    # A worker of the system keeps the name of what it did last.
+    lines += [name for name in guest.tasks() if not re.match("kworker/[u0-9]", name)]
+    found += [line for line in lines if re.search("rtrs|rnbd", line)]
     assert not found, f"{guest.name}: left behind: {found}"
 
 
@@ -74,16 +74,13 @@ def null_blk(guest, name, size_mib=512, **attributes):
     """Make a memory-backed null_blk device through configfs; returns its path."""
     attributes = {"memory_backed": 1, "size": size_mib, **attributes}
     writes = "".join(f"echo {value} >{key}\n" for key, value in attributes.items())
-    guest.run("set -e\n"
-              "modprobe null_blk nr_devices=0\n"
-              "modprobe configfs\n"
-              "mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config\n"
-              f"mkdir /sys/kernel/config/nullb/{name}\n"
-              f"cd /sys/kernel/config/nullb/{name}\n{writes}echo 1 >power")
     # Newer kernels name the disk after the directory, older ones number it.
-    return guest.out(f"p=/dev/{name}; test -b $p || "
-                     f"p=/dev/nullb$(cat /sys/kernel/config/nullb/{name}/index); "
-                     "test -b $p && echo $p")
+    return guest.out("set -e\n"
+                     "[ -d /sys/module/null_blk ] || modprobe null_blk nr_devices=0\n"
+                     f"mkdir /sys/kernel/config/nullb/{name}\n"
+                     f"cd /sys/kernel/config/nullb/{name}\n{writes}echo 1 >power\n"
+                     f"p=/dev/{name}; [ -b $p ] || p=/dev/nullb$(<index)\n"
+                     "[ -b $p ] && echo $p")
 
 
 def remove_null_blk(guest, name):
@@ -117,7 +114,7 @@ def map_disk(pair, device, session=None, **keys):
     guest = pair.client
     guest.write(f"{CTL}/map_device", map_line(pair, session, device, **keys))
     link = f"{CTL}/devices/{device.replace('/', '!')}@{session}"
-    name = guest.out(f"basename $(readlink {shlex.quote(link)})")
+    name = guest.readlink(link).rsplit("/", 1)[1]
     assert re.fullmatch(r"rnbd\d+", name)
     assert guest.read(f"/sys/block/{name}/rnbd/state") == "open"
     assert guest.exists(f"/dev/{name}")
@@ -129,3 +126,25 @@ def unmap(pair, disk, how="normal"):
     name = disk.rsplit("/", 1)[1]
     pair.client.write(f"/sys/block/{name}/rnbd/unmap_device", how)
     assert not pair.client.exists(f"/sys/block/{name}")
+
+
+# ---- input and output
+
+def fio(guest, disk, *jobs, **options):
+    """Write and read back with checksums: several jobs one after the other, in one process.
+
+    Each job is a mapping of fio's options; `options` are for all of them.
+    """
+    common = {"filename": disk, "direct": 1, "ioengine": "libaio", "randrepeat": 0,
+              "verify": "crc32c", "verify_fatal": 1, "verify_state_save": 0, **options}
+    lines = ["[global]", "thread", *(f"{key}={value}" for key, value in common.items())]
+    for number, job in enumerate(jobs):
+        lines += [f"[job{number}]", "stonewall",
+                  *(f"{key}={value}" for key, value in job.items())]
+    result = guest.run("fio --output-format=terse --terse-version=3 -", timeout=600,
+                       stdin="\n".join(lines + [""]).encode())
+    # fio that does nothing does not fail.  A small mixed job may happen to read only.
+    done = [line.split(";") for line in result.out.splitlines() if line.startswith("3;")]
+    moved = [(int(fields[5]), int(fields[46])) for fields in done]
+    assert len(done) == sum(job.get("numjobs", 1) for job in jobs), result.describe()
+    assert all(map(any, moved)) and all(map(any, zip(*moved))), result.describe()

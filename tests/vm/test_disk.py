@@ -15,15 +15,17 @@ def loaded_fixture(pair, modules):
     return pair
 
 
-def checksums(guest, directory):
-    """One line per file, sorted."""
-    return guest.out(f"cd {directory} && find . -type f -print0 | sort -z | xargs -0 sha256sum",
-                     timeout=300)
+TREE, SUMS = "/var/tmp/tree", "/var/tmp/tree.sums"
 
 
-def make_tree(guest, directory, files):
-    """A tree of files of 0 to 16 KiB with different contents, 100 in a directory."""
-    guest.run(f"mkdir -p {directory} && cd {directory} && python3 - {files} <<'END'\n"
+def make_tree(guest, files):
+    """TREE: files of 0 to 16 KiB with different contents, 100 in a directory; SUMS of them.
+
+    They stay in the guest for the next test.
+    """
+    if guest.exists(SUMS):
+        return
+    guest.run(f"mkdir -p {TREE} && cd {TREE} && python3 - {files} <<'END'\n"
               "import os, random, sys\n"
               "random.seed(1)\n"
               "for i in range(int(sys.argv[1])):\n"
@@ -31,7 +33,9 @@ def make_tree(guest, directory, files):
               "    os.makedirs(d, exist_ok=True)\n"
               "    with open(f'{d}/f{i}', 'wb') as f:\n"
               "        f.write(random.randbytes(random.choice((0, 1, 511, 4096, 16384))))\n"
-              "END", timeout=300)
+              "END\n"
+              f"find . -type f -print0 | xargs -0 sha256sum >{SUMS}.new && mv {SUMS}.new {SUMS}",
+              timeout=300)
 
 
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
@@ -40,14 +44,14 @@ def test_filesystem_keeps_a_tree(loaded, filesystem):
     pair, client = loaded, loaded.client
     device = rnbd.null_blk(pair.server, "fs", 512)
     disk = rnbd.map_disk(pair, device)
-    if not client.exists("/var/tmp/tree"):
-        make_tree(client, "/var/tmp/tree", forms.short_or_full(1000, 5000))
+    files = forms.short_or_full(1000, 5000)
+    make_tree(client, files)
     client.run(f"mkfs.{filesystem} -q {disk} && mkdir -p /mnt/disk && mount {disk} /mnt/disk",
                timeout=300)
-    client.run("cp -a /var/tmp/tree /mnt/disk/ && umount /mnt/disk", timeout=600)
-    client.run(f"mount {disk} /mnt/disk")
-    same = checksums(client, "/mnt/disk/tree") == checksums(client, "/var/tmp/tree")
-    assert same, "files differ"
+    client.run(f"cp -a {TREE} /mnt/disk/ && umount /mnt/disk", timeout=600)
+    client.run(f"mount {disk} /mnt/disk && cd /mnt/disk/tree && sha256sum --quiet -c {SUMS}",
+               timeout=300)
+    assert client.out("find /mnt/disk/tree -type f | wc -l") == str(files)
     client.run("umount /mnt/disk")
     check = {"ext4": f"e2fsck -fn {disk}", "xfs": f"xfs_repair -n {disk}"}[filesystem]
     client.run(check, timeout=300)
@@ -56,25 +60,22 @@ def test_filesystem_keeps_a_tree(loaded, filesystem):
     rnbd.remove_null_blk(pair.server, "fs")
 
 
-def run_fio(guest, disk, block_size, pattern, depth):
-    """Write and read back four regions of a disk, with checksums."""
-    per_job = max(block_size * forms.short_or_full(4, 16), 128 * 1024)
-    guest.run(f"fio --name=verify --filename={disk} --direct=1 --ioengine=libaio --thread "
-              f"--bs={block_size} --rw={pattern} --iodepth={depth} --numjobs=4 "
-              f"--size={per_job} --offset_increment={per_job} --randrepeat=0 "
-              f"--verify=crc32c --verify_fatal=1 --verify_state_save=0 --output-format=terse "
-              f">/tmp/fio.out", timeout=600)
+def fio_job(block_size, pattern, depth):
+    """Four regions of a disk, written and read back at the same time; see rnbd.fio()."""
+    size = max(block_size * forms.short_or_full(4, 16), 128 * 1024)
+    return {"bs": block_size, "rw": pattern, "iodepth": depth, "size": size,
+            "offset_increment": size, "numjobs": 4}
 
 
-def fio_combinations(smallest):
-    """(block size, pattern, depth): all of them, or every value at least once."""
-    sizes = [size for size in (512, 4096, 65536, 131072, 1 << 20) if size >= smallest]
+def fio_runs(smallest):
+    """Lists of jobs, a list for each run of fio: all combinations, or every value at least once."""
     if forms.full():
-        sizes = [smallest << n for n in range(12) if smallest << n <= 1 << 20]
-        return [(s, p, d) for s in sizes for p in ("randwrite", "write", "randrw", "rw")
-                for d in (1, 2, 4, 8, 16, 32, 64)]
-    depths, patterns = (64, 16, 1, 4, 16), ("randwrite", "write", "randrw", "rw", "randwrite")
-    return list(zip(sizes, patterns[-len(sizes):], depths[-len(sizes):]))
+        return [[fio_job(smallest << n, pattern, depth) for depth in (1, 2, 4, 8, 16, 32, 64)]
+                for n in range(12) if smallest << n <= 1 << 20
+                for pattern in ("randwrite", "write", "randrw", "rw")]
+    jobs = [(512, "randwrite", 64), (4096, "write", 16), (65536, "randrw", 1),
+            (131072, "rw", 4), (1 << 20, "randwrite", 16)]
+    return [[fio_job(*job) for job in jobs if job[0] >= smallest]]
 
 
 # In the short form one disk with N, all with Y.
@@ -95,8 +96,8 @@ def test_fio_verifies(pair, modules, backing, invalidate):
         device, smallest = "/dev/disk/vmlab/data4k", 4096
     disk = rnbd.map_disk(pair, device)
     assert pair.client.out(f"blockdev --getss {disk}") == str(smallest)
-    for block_size, pattern, depth in fio_combinations(smallest):
-        run_fio(pair.client, disk, block_size, pattern, depth)
+    for jobs in fio_runs(smallest):
+        rnbd.fio(pair.client, disk, *jobs)
     rnbd.unmap(pair, disk)
     if backing == "null_blk":
         rnbd.remove_null_blk(pair.server, "fio")
@@ -124,9 +125,11 @@ def free_memory(pair):
         first = free_kib(guest)
         return abs(free_kib(guest) - first) < 512
 
-    for guest in pair.guests:
-        guest.wait_for(lambda guest=guest: settled(guest), 30, "memory use is steady")
-    return {guest.name: free_kib(guest) for guest in pair.guests}
+    def measured(guest):
+        guest.wait_for(lambda: settled(guest), 30, "memory use is steady")
+        return free_kib(guest)
+
+    return dict(zip([guest.name for guest in pair.guests], pair.on_each(measured)))
 
 
 def assert_flat(before, after, rounds):

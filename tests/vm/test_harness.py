@@ -80,3 +80,29 @@ def test_soft_roce(pair):
         pair.setup_rxe()
     for guest in pair.guests:
         assert "link rxe0/1 state ACTIVE" in guest.out("rdma link")
+
+
+def test_one_machine(single, kernel):
+    """A machine alone boots, has its card, and finds nobody at the other end."""
+    assert len(single.guests) == 1
+    assert single.machine.out("uname -r").startswith(kernel)
+    assert "192.168.71.1/24" in single.machine.out("ip address show dev eth0")
+    assert single.machine.run("ping -c 1 -W 1 192.168.71.2", check=False).rc
+
+
+def test_shell(single):
+    """An interactive shell has a terminal of the right size, takes input at once, and ends."""
+    output = bytearray()
+    shell = single.machine.shell("vt100", (33, 77), output.extend)
+    shell.type(b"stty size; hostname\n")
+    single.machine.wait_for(lambda: b"33 77" in output and b"\nmachine" in output, 30)
+    shell.type(b"sleep 1000\n")
+    single.machine.wait_for("pgrep -x sleep", 30)
+    shell.type(b"\x03")
+    single.machine.wait_for("! pgrep -x sleep", 30)
+    shell.resize((20, 40))
+    shell.type(b"stty size; exit 5\n")
+    assert shell.job.finish(30)["rc"] == 5
+    assert b"20 40" in output
+    shell.type(b"too late\n")
+    assert single.machine.out("echo alive") == "alive"

@@ -2,8 +2,11 @@
 """Every wrong map_device line: its errno, a line in the log that says why, nothing left."""
 
 import errno
+import os
+import re
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -85,15 +88,6 @@ SERVER = [
 ]
 
 
-@pytest.fixture(name="held")
-def held_fixture(pair, modules):
-    """Session `held` has a device open rw; gives its path on the server."""
-    rnbd.load(pair)
-    device = rnbd.null_blk(pair.server, "held", 64)
-    rnbd.map_disk(pair, device, session="held")
-    return device
-
-
 def refused(pair, line, expected, says):
     """Write a line; returns what was wrong with how it was refused, or None."""
     client = pair.client
@@ -115,25 +109,22 @@ def refused(pair, line, expected, says):
 
 def devices(guest):
     """What is mapped, and which sessions exist."""
-    return guest.out(f"ls {rnbd.CTL}/devices /sys/class/rtrs-client; ls -d /sys/block/rnbd*")
+    return guest.glob(f"{rnbd.CTL}/devices/*", "/sys/class/rtrs-client/*", "/sys/block/rnbd*")
 
 
-@pytest.mark.parametrize("cases", [SYNTAX, CONNECT, SERVER], ids=["syntax", "connect", "server"])
-def test_wrong_map_lines(pair, held, cases):
-    """Each is refused with its errno and reason, and changes nothing."""
+def wrong_lines(pair, device):
+    """Each wrong line is refused with its errno and reason, and changes nothing."""
+    rnbd.map_disk(pair, device, session="held")
     before = devices(pair.client)
-    bad = [refused(pair, line.format(dev=held), expected, says.format(dev=held))
-           for line, expected, says in cases]
+    bad = [refused(pair, line.format(dev=device), expected, says.format(dev=device))
+           for line, expected, says in SYNTAX + CONNECT + SERVER]
     bad = [text for text in bad if text]
     assert not bad, "\n".join(bad)
     assert devices(pair.client) == before
-    rnbd.unload(pair)
 
 
-def test_right_map_lines(pair, modules):
+def right_lines(pair, device):
     """Blanks around and between, doubled keys, numbers in any base, any order, name lengths."""
-    rnbd.load(pair)
-    device = rnbd.null_blk(pair.server, "right", 64)
     for line, session in (
             (f"\n  sessname=a  {PATH}   device_path={device}  \n\n", "a"),
             (f"sessname=zz sessname=b {PATH} device_path=/dev/q device_path={device} "
@@ -144,23 +135,43 @@ def test_right_map_lines(pair, modules):
             (f"sessname=f path=ip:{SRC},ip:{DST} device_path=/{device}", "f"),
             (f"sessname=g path=ip:fd71:0::1 device_path={device[1:]}", "g")):
         pair.client.write(f"{rnbd.CTL}/map_device", line)
-        name = pair.client.out(f"grep -lx {session} /sys/block/rnbd*/rnbd/session | cut -d/ -f4")
+        name, = [path.split("/")[3] for path in pair.client.glob("/sys/block/rnbd*/rnbd/session")
+                 if pair.client.read(path) == session]
         rnbd.unmap(pair, f"/dev/{name}")
-    rnbd.remove_null_blk(pair.server, "right")
-    rnbd.unload(pair)
 
 
-def test_nobody_answers(pair, modules):
-    """A silent neighbour: EHOSTUNREACH or ETIMEDOUT within 35 s, and it can be interrupted."""
-    rnbd.load(pair, server=False)
-    assert refused(pair, f"sessname=x path=ip:192.168.71.99 {NONE}", "EHOSTUNREACH|ETIMEDOUT",
-                   "192.168.71.99") is None
-    job = pair.client.start_job(f"echo sessname=x path=ip:192.168.71.98 {NONE} "
+def silent(pair, number):
+    """Start to map from a neighbour that does not answer; returns once it is being tried."""
+    job = pair.client.start_job(f"echo sessname=silent{number} path=ip:192.168.71.{number} {NONE} "
                                 f">{rnbd.CTL}/map_device")
-    pair.client.wait_for("test -d /sys/class/rtrs-client/x")
-    job.kill()
-    pair.client.wait_for("! test -d /sys/class/rtrs-client/x", 10)
+    node = f"/sys/class/rtrs-client/silent{number}"
+    pair.client.wait_for(lambda: pair.client.exists(node) or not job.running)
+    return job, node
+
+
+def test_map_lines(pair, modules):
+    """Wrong lines and right ones, while another one waits for a neighbour that does not answer.
+
+    That one ends with EHOSTUNREACH or ETIMEDOUT within 35 s, and can be interrupted.
+    """
+    rnbd.load(pair)
+    device = rnbd.null_blk(pair.server, "lines", 64)
+    position = pair.client.log.position()
+    started = time.monotonic()
+    waiting, _ = silent(pair, 99)
+    right_lines(pair, device)
+    interrupted, node = silent(pair, 98)
+    interrupted.kill()
+    pair.client.wait_for(lambda: not pair.client.exists(node), 10)
+    result = waiting.wait(40, check=False)
+    assert result.rc and time.monotonic() - started < 40, result.describe()
+    assert re.search(os.strerror(errno.EHOSTUNREACH) + "|" + os.strerror(errno.ETIMEDOUT), result.err)
+    pair.client.sync_log()
+    assert [line for line in pair.client.log.since(position)
+            if "192.168.71.99" in line and re.search("rtrs_client|rnbd_client", line)]
+    wrong_lines(pair, device)
     rnbd.unload(pair)
+    rnbd.remove_null_blk(pair.server, "lines")
 
 
 @pytest.fixture(name="foreign", scope="session")
@@ -174,25 +185,25 @@ def foreign_fixture():
     return target
 
 
-@pytest.mark.parametrize("answer", ["magic", "major", "short"])
-def test_foreign_protocol(pair, modules, foreign, answer):
+def test_foreign_protocol(pair, modules, foreign):
     """Something else than RTRS 2 accepts the connection: EPROTO, and the log says so."""
     rnbd.load(pair, server=False)
     pair.server.run("modprobe -a rdma_ucm ib_uverbs")
     pair.server.put("/tmp/foreign", foreign, 0o755)
-    peer = pair.server.start_job(f"/tmp/foreign 1234 {answer} 2>&1")
-    pair.server.wait_for(lambda: b"listening" in peer.output() or not peer.running)
-    assert peer.running, peer.output()
-    assert refused(pair, f"sessname=x {PATH} {NONE}", "EPROTO",
-                   "does not speak this protocol") is None
-    peer.kill()
+    peers = {port: pair.server.start_job(f"/tmp/foreign {port} {answer} 2>&1")
+             for port, answer in ((1234, "magic"), (1235, "major"), (1236, "short"))}
+    for port, peer in peers.items():
+        pair.server.wait_for(lambda peer=peer: b"listening" in peer.output() or not peer.running)
+        assert peer.running, peer.output()
+        assert refused(pair, f"sessname=x {PATH} {NONE} dest_port={port}", "EPROTO",
+                       "does not speak this protocol") is None
+        peer.kill()
     rnbd.unload(pair)
 
 
 def test_session_name_in_use(pair, modules):
     """The same name from elsewhere: EADDRINUSE."""
     rnbd.load(pair)
-    rnbd.load(pair, client=False)
     device = rnbd.null_blk(pair.server, "name", 64)
     # The server is its own client under that name, over its own address.
     pair.server.run("modprobe rnbd_client")

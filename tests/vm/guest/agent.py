@@ -7,6 +7,8 @@ an "ev": out and err (output), or done (the end).  Kernel messages come with
 id 0 as they appear.
 """
 
+import fcntl
+import glob
 import json
 import os
 import pty
@@ -16,6 +18,7 @@ import signal
 import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 
@@ -71,8 +74,10 @@ class Agent:
             if request["op"] == "poweroff":
                 return
             if request["op"] == "input":
-                os.write(self.terminals[request["to"]], payload)
+                self.type(request["to"], payload)
                 continue
+            if request["op"] == "shell":
+                self.open_terminal(request)  # before its first input comes
             threading.Thread(target=self.handle, args=(request, payload), daemon=True).start()
 
     def handle(self, request, payload):
@@ -193,6 +198,26 @@ class Agent:
             while data := handle.read(CHUNK):
                 self.send(request["id"], "out", data)
 
+    def do_glob(self, request, _payload):
+        """The paths that exist and match one of some patterns."""
+        return {"paths": sorted(path for pattern in request["patterns"]
+                                for path in glob.glob(pattern))}
+
+    def do_commands(self, _request, _payload):
+        """The names of all tasks, those of the kernel included."""
+        names = []
+        for path in glob.glob("/proc/[0-9]*/comm"):
+            try:
+                with open(path, encoding="utf-8", errors="replace") as handle:
+                    names.append(handle.read().rstrip("\n"))
+            except OSError:
+                continue  # it has just ended
+        return {"names": names}
+
+    def do_readlink(self, request, _payload):
+        """Where a symbolic link points."""
+        return {"target": os.readlink(request["path"])}
+
     def do_write(self, request, payload):
         """One write(2) to an existing file, as sysfs wants it."""
         fd = os.open(request["path"], os.O_WRONLY)
@@ -201,21 +226,41 @@ class Agent:
         finally:
             os.close(fd)
 
-    def do_shell(self, request, _payload):
-        """An interactive shell on a pseudo terminal."""
-        ident = request["id"]
+    def open_terminal(self, request):
+        """Start an interactive shell on a pseudo terminal."""
         pid, terminal = pty.fork()
         if pid == 0:
             os.chdir("/root")
             os.environ["TERM"] = request["term"]
             os.execv("/bin/bash", ["bash", "-i"])
-        self.terminals[ident] = terminal
+        self.terminals[request["id"]] = terminal, pid
+        self.resize(terminal, request["size"])
+
+    @staticmethod
+    def resize(terminal, size):
+        """Tell a terminal how many lines and columns it has."""
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))
+
+    def type(self, ident, payload):
+        """Write to a terminal, unless its shell has just ended."""
+        try:
+            os.write(self.terminals[ident][0], payload)
+        except (KeyError, OSError):
+            pass
+
+    def do_resize(self, request, _payload):
+        """The window of a terminal has another size now."""
+        self.resize(self.terminals[request["to"]][0], request["size"])
+
+    def do_shell(self, request, _payload):
+        """Send on what a shell prints, until it ends."""
+        terminal, pid = self.terminals[request["id"]]
         try:
             while data := os.read(terminal, CHUNK):
-                self.send(ident, "out", data)
+                self.send(request["id"], "out", data)
         except OSError:
             pass  # EIO: the shell has closed its side
-        del self.terminals[ident]
+        del self.terminals[request["id"]]
         os.close(terminal)
         return {"rc": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}
 

@@ -9,6 +9,7 @@ once nobody does.
 
 import contextlib
 import fcntl
+import fnmatch
 import hashlib
 import os
 import shutil
@@ -103,15 +104,27 @@ def _make(path, make):
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def tree_files(tree, skip):
-    """The files below `tree`, sorted, without the top-level names in `skip`."""
+# Files that editors and tools leave anywhere, and texts for people.
+NOT_CONTENT = (".*", "*~", "*.orig", "*.rej", "*.md", "__pycache__")
+
+
+def _is_content(path):
+    return not any(fnmatch.fnmatch(part, pattern) for part in path.parts
+                   for pattern in NOT_CONTENT)
+
+
+def tree_files(tree, skip, everything=False):
+    """The files below `tree`, sorted, without the top-level names in `skip`.
+
+    everything: those that match NOT_CONTENT, too
+    """
     tree = Path(tree)
     found = []
     for top in sorted(tree.iterdir()):
-        if top.name in skip:
-            continue
-        found += [top] if not top.is_dir() else \
-            [path for path in sorted(top.rglob("*")) if path.is_file()]
+        if top.name not in skip:
+            found += [path for path in (sorted(top.rglob("*")) if top.is_dir() else [top])
+                      if path.is_file()
+                      and (everything or _is_content(path.relative_to(tree)))]
     return found
 
 

@@ -8,6 +8,7 @@ import argparse
 import os
 import select
 import shutil
+import signal
 import sys
 import termios
 import tty
@@ -44,7 +45,7 @@ def cmd_build(arguments):
 def cmd_chroot(arguments):
     """run a shell command on a copy of the source tree in a suite's chroot"""
     fs = rootfs.rootfs(suites.find(arguments.kernel))
-    with modules.copied(host.ROOT, keep=modules.NOT_SOURCE - {".git", "build"}) as work:
+    with modules.copied(host.ROOT, everything=True) as work:
         code, output = proc.run_in_chroot(
             fs.root, work, f"export KVER={fs.release}; {arguments.command}", check=False)
     print(output, end="")
@@ -59,15 +60,15 @@ class _Step(argparse.Action):
 
 
 def cmd_try(arguments):
-    """boot a server and a client with the modules installed, run steps, power off"""
-    with _Booted(arguments) as both:
+    """boot a server and a client (or one machine) with the modules, run steps, power off"""
+    with _Booted(arguments) as booted:
+        names = {guest.name: guest for guest in booted.guests}
         for option, value in arguments.steps or []:
             if option == "-p":
                 with open(value, encoding="utf-8") as script:
-                    exec(compile(script.read(), value, "exec"),
-                         {"pair": both, "server": both.server, "client": both.client})
+                    exec(compile(script.read(), value, "exec"), {"pair": booted, **names})
                 continue
-            guest = both.server if option == "-s" else both.client
+            guest = booted.guests[-1 if option == "-c" else 0]
             host.progress(f"{guest.name}: {value}")
             result = guest.run(value, timeout=600, check=False)
             print(result.out + result.err, end="", flush=True)
@@ -78,65 +79,75 @@ def cmd_try(arguments):
 
 
 def cmd_shell(arguments):
-    """an interactive shell in the client (or server) of a booted pair"""
-    with _Booted(arguments) as both:
-        guest = both.server if arguments.server else both.client
-        other = both.client if arguments.server else both.server
-        print(f"This is the {guest.name}; the {other.name} is {other.nics[0].ipv4}. "
-              "`exit` powers both off.", flush=True)
+    """an interactive shell in the client (or server) of a booted pair, or in one machine"""
+    with _Booted(arguments) as booted:
+        guest = booted.guests[0 if arguments.server else -1]
+        others = [f"; the {other.name} is {other.nics[0].ipv4}"
+                  for other in booted.guests if other is not guest]
+        print(f"This is the {guest.name}{''.join(others)}. `exit` powers everything off.",
+              flush=True)
         interact(guest)
+
+
+def _window():
+    """Lines and columns of our terminal."""
+    columns, lines = shutil.get_terminal_size()
+    return lines, columns
 
 
 def interact(guest):
     """Join our terminal to a shell in the guest until it ends."""
-    job, send = guest.shell(os.environ.get("TERM", "vt100"),
-                            lambda data: os.write(1, data))
+    shell = guest.shell(os.environ.get("TERM", "vt100"), _window(), lambda data: os.write(1, data))
     is_terminal = sys.stdin.isatty()
     if is_terminal:
         before = termios.tcgetattr(0)
         tty.setraw(0)
+        signal.signal(signal.SIGWINCH, lambda *_: shell.resize(_window()))
     try:
-        while job.running:
+        while shell.job.running:
             if select.select([0], [], [], 0.05)[0]:
                 data = os.read(0, 4096)
-                send(data or b"\x04")
+                shell.type(data or b"\x04")
                 if not data:
-                    job.finish(60)
+                    shell.job.finish(60)
     finally:
         if is_terminal:
+            signal.signal(signal.SIGWINCH, signal.SIG_DFL)
             termios.tcsetattr(0, termios.TCSADRAIN, before)
             print()
 
 
 class _Booted:
-    """A pair set up as the command line says, stopped at the end of a with statement."""
+    """Machines set up as the command line says, stopped at the end of a with statement."""
 
     def __init__(self, arguments):
         self._arguments = arguments
-        self._both = None
+        self._machines = None
 
     def __enter__(self):
         host.setup()
-        suite = suites.find(self._arguments.kernel)
-        built = None if self._arguments.no_modules else modules.build(suite)
-        self._both = pair.Pair(suite, links=self._arguments.links).boot()
+        wanted = self._arguments
+        suite = suites.find(wanted.kernel)
+        built = None if wanted.no_modules else modules.build(suite)
+        self._machines = pair.Single(suite) if wanted.one else pair.Pair(suite, wanted.links)
+        self._machines.boot()
         try:
-            for each in self._both.guests if built else ():
-                each.install_modules(built)
-            if not self._arguments.no_rxe:
-                self._both.setup_rxe()
+            if built:
+                self._machines.on_each(lambda guest: guest.install_modules(built))
+            if not wanted.no_rxe:
+                self._machines.setup_rxe()
         except BaseException:
-            self._both.stop()
+            self._machines.stop()
             raise
-        return self._both
+        return self._machines
 
     def __exit__(self, *_):
-        for each in self._both.guests:
+        for each in self._machines.guests:
             if each.alive:
                 each.sync_log()
             for line in each.problems():
                 print(f"{each.name}: {line}")
-        self._both.stop()
+        self._machines.stop()
 
 
 def _suites(names):
@@ -165,6 +176,7 @@ def _parser():
         command.add_argument("kernel", metavar="KERNEL", nargs="?",
                              default=os.environ.get("KERNEL", "trixie"))
         command.add_argument("--links", type=int, default=1, help="cables between them")
+        command.add_argument("--one", action="store_true", help="one machine instead of two")
         command.add_argument("--no-modules", action="store_true", help="do not install ours")
         command.add_argument("--no-rxe", action="store_true", help="no soft-RoCE device")
     shell.add_argument("--server", action="store_true", help="in the server, not the client")
@@ -172,7 +184,7 @@ def _parser():
     attempt.add_argument("-s", action=_Step, metavar="COMMAND", help="run in the server")
     attempt.add_argument("-c", action=_Step, metavar="COMMAND", help="run in the client")
     attempt.add_argument("-p", action=_Step, metavar="FILE",
-                         help="run a Python file that sees `pair`, `server` and `client`")
+                         help="run a Python file that sees `pair`, `server` and `client` (or `machine`)")
     return parser
 
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from . import cache, host, proc, rootfs, suites
 
 # Top-level names of the source tree that the kernel modules do not depend on.
-NOT_SOURCE = {".git", ".ci", ".github", "build", "tests", "docs", "debian", "rpm", "tools",
-              "README.md", "NEWS.md", "LICENSE"}
+NOT_SOURCE = {"build", "tests", "docs", "debian", "rpm", "tools", "dkms.conf", "LICENSE"}
 OURS = ("rtrs-core", "rtrs-client", "rtrs-server", "rnbd-client", "rnbd-server")
 
 # What is ever needed of a kernel's source package, all at once: fetching and
@@ -47,7 +46,6 @@ def build(suite, source=host.ROOT, names=OURS, variables=CHECKS):
     cached by the contents of the tree.
     """
     fs = rootfs.rootfs(suite)
-    files = rootfs.boot_files(fs)
     key = cache.digest(fs.key, cache.tree_digest(source, NOT_SOURCE), *names, *variables)
 
     def make(directory):
@@ -58,7 +56,7 @@ def build(suite, source=host.ROOT, names=OURS, variables=CHECKS):
             proc.run_in_chroot(fs.root, work, script, log=directory / "build.log")
             for name in names:
                 shutil.copy(work / "build" / fs.release / f"{name}.ko", directory)
-        pack(files, directory)
+        pack(rootfs.boot_files(fs), directory)
         host.progress(f"{suite.name}: modules built in {time.monotonic() - started:.0f} s")
 
     kind = "modules" if source == host.ROOT else f"modules_{Path(source).name}"
@@ -71,18 +69,18 @@ def found(directory):
 
 
 class copied:
-    """A temporary copy of a source tree without the names in NOT_SOURCE."""
+    """A temporary copy of a source tree: what modules are built from, or everything."""
 
-    def __init__(self, source, keep=()):
+    def __init__(self, source, everything=False):
         self._source = Path(source)
-        self._keep = set(keep)
+        self._everything = everything
 
     def __enter__(self):
         host.CACHE.mkdir(parents=True, exist_ok=True)
         self._temporary = tempfile.TemporaryDirectory(dir=host.CACHE, prefix=".build-")
         work = Path(self._temporary.name)
-        skipped = NOT_SOURCE - self._keep
-        for path in cache.tree_files(self._source, skipped):
+        skipped = {".git", "build"} if self._everything else NOT_SOURCE
+        for path in cache.tree_files(self._source, skipped, self._everything):
             target = work / path.relative_to(self._source)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A server and a client joined by cables."""
+"""The machines of a test: a server and a client joined by cables, or one alone."""
 
 import atexit
+import concurrent.futures
 import fcntl
 import os
 import shutil
@@ -38,27 +39,18 @@ class MachineSlot:
         self._file.close()
 
 
-class Pair:
-    """Two guests, `server` and `client`; with links=2 joined by two cables.
+class Machines:
+    """The guests that run at one time; `guests` has them all."""
 
-    Link n is eth<n> on both; the server is 192.168.<71+n>.1 and fd71:<n>::1,
-    the client 192.168.<71+n>.2 and fd71:<n>::2.
-    """
-
-    def __init__(self, suite, links=1, server_disks=DISKS, client_disks=(), memory=2048,
-                 append=""):
+    def __init__(self, suite, links):
         self.suite = suite
         self.links = links
-        files = rootfs.boot_files(rootfs.rootfs(suite))
-        self.release = files.release
+        self.files = rootfs.boot_files(rootfs.rootfs(suite))
+        self.release = self.files.release
         self._slot = MachineSlot()
         self.dir = guest.fresh_directory(suite.name)
         atexit.register(self.stop)
-        self.server = guest.Guest("server", files, self.dir, server_disks, self._nics(1, 2),
-                                  memory, append)
-        self.client = guest.Guest("client", files, self.dir, client_disks, self._nics(2, 1),
-                                  memory, append)
-        self.guests = (self.server, self.client)
+        self.guests = ()
         self._allowed = []
         self._begin = []
         self._logs = None
@@ -69,7 +61,7 @@ class Pair:
                      for n in range(self.links))
 
     def boot(self):
-        """Boot both."""
+        """Boot all of them at the same time."""
         started = time.monotonic()
         try:
             for each in self.guests:
@@ -79,7 +71,8 @@ class Pair:
         except BaseException:
             self.stop()
             raise
-        host.progress(f"{self.suite.name}: server and client run {self.release}, "
+        names = " and ".join(each.name for each in self.guests)
+        host.progress(f"{self.suite.name}: {names} up with {self.release}, "
                       f"booted in {time.monotonic() - started:.1f} s")
         return self
 
@@ -107,23 +100,18 @@ class Pair:
                         for line in each.problems(position, size, self._allowed)]
         return trouble
 
+    def on_each(self, function):
+        """Call a function for all guests at the same time; returns the results."""
+        with concurrent.futures.ThreadPoolExecutor(len(self.guests)) as pool:
+            return list(pool.map(function, self.guests))
+
     def setup_rxe(self):
-        """A soft-RoCE device on every link of both."""
-        for each in self.guests:
-            for number in range(self.links):
-                each.setup_rxe(number)
-
-    def server_address(self, link=0):
-        """The server's IPv4 address on a link."""
-        return address(1, link)
-
-    def client_address(self, link=0):
-        """The client's IPv4 address on a link."""
-        return address(2, link)
+        """A soft-RoCE device on every link of all."""
+        self.on_each(lambda each: [each.setup_rxe(number) for number in range(self.links)])
 
     @property
     def alive(self):
-        """True if both run."""
+        """True if all of them run."""
         return all(each.alive for each in self.guests)
 
     def stop(self):
@@ -142,6 +130,41 @@ class Pair:
 
     def __exit__(self, *_):
         self.stop()
+
+
+class Single(Machines):
+    """One guest, `machine`; there is nobody at the other end of its cable."""
+
+    def __init__(self, suite, disks=(), memory=2048, append=""):
+        super().__init__(suite, 1)
+        self.machine = guest.Guest("machine", self.files, self.dir, disks, self._nics(1, 2),
+                                   memory, append)
+        self.guests = (self.machine,)
+
+
+class Pair(Machines):
+    """Two guests, `server` and `client`; with links=2 joined by two cables.
+
+    Link n is eth<n> on both; the server is 192.168.<71+n>.1 and fd71:<n>::1,
+    the client 192.168.<71+n>.2 and fd71:<n>::2.
+    """
+
+    def __init__(self, suite, links=1, server_disks=DISKS, client_disks=(), memory=2048,
+                 append=""):
+        super().__init__(suite, links)
+        self.server = guest.Guest("server", self.files, self.dir, server_disks,
+                                  self._nics(1, 2), memory, append)
+        self.client = guest.Guest("client", self.files, self.dir, client_disks,
+                                  self._nics(2, 1), memory, append)
+        self.guests = (self.server, self.client)
+
+    def server_address(self, link=0):
+        """The server's IPv4 address on a link."""
+        return address(1, link)
+
+    def client_address(self, link=0):
+        """The client's IPv4 address on a link."""
+        return address(2, link)
 
 
 def address(machine, link):

@@ -5,6 +5,8 @@ import ctypes
 import os
 import signal
 import subprocess
+import threading
+from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
@@ -22,22 +24,55 @@ def die_with_parent():
 
 def spawn(argv, **kwargs):
     """Start a child that dies with the calling thread."""
-    return subprocess.Popen(argv, preexec_fn=die_with_parent,
-                            stdin=subprocess.DEVNULL, **kwargs)
+    behind = getattr(_priority, "behind", False)
+
+    def prepare():
+        die_with_parent()
+        if behind:
+            set_priority(0, 10)
+
+    return subprocess.Popen(argv, preexec_fn=prepare, stdin=subprocess.DEVNULL, **kwargs)
+
+
+def set_priority(pid, value):
+    """Set the priority of a process that leads a session (0: ourselves), as far as we may.
+
+    With autogroups a session's own priority counts, without them that of its processes.
+    """
+    try:
+        os.setpriority(os.PRIO_PGRP, pid, value)
+        with open(f"/proc/{pid or 'self'}/autogroup", "w", encoding="ascii") as group:
+            group.write(str(value))
+    except OSError:
+        pass  # not root, or no autogroups: it is only slower
 
 
 def prefer(child):
-    """Give a child more processor time than builds get, as far as we may.
+    """Give a child more processor time than builds get.
 
-    A guest's clock runs in real time, so it must not wait for them.  With
-    autogroups a session's own priority counts, without them that of its processes.
+    A guest's clock runs in real time, so it must not wait for them.
     """
-    try:
-        os.setpriority(os.PRIO_PGRP, child.pid, -10)
-        with open(f"/proc/{child.pid}/autogroup", "w", encoding="ascii") as group:
-            group.write("-10")
-    except OSError:
-        pass  # not root, or no autogroups: it is only slower
+    set_priority(child.pid, -10)
+
+
+def set_idle(session, idle):
+    """Let all processes of a session have only what processor time is left over, or not."""
+    policy = os.SCHED_IDLE if idle else os.SCHED_OTHER
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rpartition(")")[2].split()[3]) == session:
+                os.sched_setscheduler(int(stat.parent.name), policy, os.sched_param(0))
+        except OSError:
+            continue  # it has just ended
+    set_priority(session, 19 if idle else 0)
+
+
+_priority = threading.local()
+
+
+def step_back():
+    """Give what this thread starts from now on less processor time than other work gets."""
+    _priority.behind = True
 
 
 class CommandError(Exception):

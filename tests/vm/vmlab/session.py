@@ -1,24 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0
 """The machines of one test run: made ready in the background, kept from test to test."""
 
+import fnmatch
 import threading
 
-from . import channel, host, modules, pair, rootfs
+from . import channel, host, modules, proc, rootfs
 
 # Unloading starts with the modules that use the others.
 UNLOAD = [name.replace("-", "_") for name in reversed(modules.OURS)]
 
 
 class Background:
-    """A value that a thread makes while tests that do not need it run."""
+    """A value that a thread makes while tests that do not need it run.
 
-    def __init__(self, function, *arguments):
+    behind: what it starts stands back behind other work
+    """
+
+    def __init__(self, behind, function, *arguments):
         self._value = None
         self._error = None
-        self._thread = threading.Thread(target=self._run, args=(function, arguments), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(behind, function, arguments),
+                                        daemon=True)
         self._thread.start()
 
-    def _run(self, function, arguments):
+    def _run(self, behind, function, arguments):
+        if behind:
+            proc.step_back()
         try:
             self._value = function(*arguments)
         except Exception as error:
@@ -33,41 +40,41 @@ class Background:
 
 
 class Session:
-    """Hands out what tests need; only one pair runs at a time."""
+    """Hands out what tests need; one pair or one machine runs at a time."""
 
     def __init__(self):
         self._values = {}
-        self.pair = None
+        self.machines = None
 
     def prepare(self, name, suite, function):
-        """Start to make a value of a suite once its images are there; get() fetches it."""
-        def make():
-            if name != "images":
-                self.get("images", suite)
-            return function(suite)
+        """Start to make a value of a suite; get() fetches it.
 
+        The suite that is asked for first is needed first: the others stand back.
+        """
         if (name, suite) not in self._values:
-            self._values[name, suite] = Background(make)
+            first = next(iter(self._values), (name, suite))[1]
+            self._values[name, suite] = Background(suite != first, function, suite)
 
     def get(self, name, suite):
         """A value that prepare() has started."""
         return self._values[name, suite].get()
 
-    def pair_for(self, suite, links):
-        """A clean pair of machines: the current one if it lives and fits, else a new one."""
+    def machines_for(self, suite, kind, **properties):
+        """Clean machines, pair.Pair or pair.Single: the current ones if they live and fit."""
         self.get("images", suite)
-        if self.pair and (self.pair.suite != suite or self.pair.links != links
-                          or not self.pair.alive):
+        now = self.machines
+        if now and not (now.alive and type(now) is kind and now.suite == suite and
+                        all(getattr(now, key) == value for key, value in properties.items())):
             self.stop()
-        if not self.pair:
-            self.pair = pair.Pair(suite, links=links)
-            self.pair.boot()
-        return self.pair
+        if not self.machines:
+            self.machines = kind(suite, **properties)
+            self.machines.boot()
+        return self.machines
 
     def tidy_up(self):
         """Clean the machines after a test; returns what the test should not have left."""
-        trouble = [f"{guest.name}: {found}" for guest in self.pair.guests if guest.alive
-                   for found in [leftovers(guest)] if found]
+        found = self.machines.on_each(lambda guest: leftovers(guest) if guest.alive else None)
+        trouble = [f"{guest.name}: {text}" for guest, text in zip(self.machines.guests, found) if text]
         if trouble:
             host.progress("the machines will be booted anew")
             self.stop()
@@ -75,23 +82,23 @@ class Session:
 
     def stop(self):
         """Power off."""
-        if self.pair:
-            self.pair.stop()
-            self.pair = None
+        if self.machines:
+            self.machines.stop()
+            self.machines = None
 
 
-CLEAN_UP = """
-for target in $(findmnt -rno TARGET | grep -E '^/(mnt|tmp)/' | sort -r); do umount $target; done
-for module in %s; do
-    [ ! -d /sys/module/$module ] || timeout 60 rmmod $module
-done
-losetup -D
-dmsetup remove_all 2>/dev/null
-for disk in /sys/kernel/config/nullb/*/; do
-    [ ! -d $disk ] || { echo 0 >$disk/power; rmdir $disk; }
-done
-rm -rf /tmp/* /mnt/*
-"""
+# What a test may leave: (how to see it, how to undo it).
+CLEAN_UP = (
+    ("/mnt/*", "for target in $(findmnt -rno TARGET | grep '^/mnt/' | sort -r); do "
+               "umount $target; done"),
+    *((f"/sys/module/{module}", f"timeout 60 rmmod {module}") for module in UNLOAD),
+    ("/sys/block/loop*/loop/backing_file", "losetup -D"),
+    ("/sys/block/dm-*", "dmsetup remove_all"),
+    ("/sys/kernel/config/nullb/*/power", "for disk in /sys/kernel/config/nullb/*/; do "
+                                         "echo 0 >$disk/power; rmdir $disk; done"),
+    ("/mnt/*", "rm -rf /mnt/*"),
+    ("/tmp/*", "rm -rf /tmp/*"),
+)
 
 
 def leftovers(guest):
@@ -99,7 +106,11 @@ def leftovers(guest):
     try:
         for number in range(len(guest.nics)):
             guest.cable(number, True)
-        result = guest.run(CLEAN_UP % " ".join(UNLOAD), timeout=150, check=False)
+        found = guest.glob(*(pattern for pattern, _ in CLEAN_UP))
+        undo = [command for pattern, command in CLEAN_UP if fnmatch.filter(found, pattern)]
+        if not undo:
+            return None
+        result = guest.run("\n".join(undo), timeout=150, check=False)
         if result.timed_out or result.err:
             return result.describe()
         loaded = sorted(set(UNLOAD) & set(guest.loaded_modules()))
