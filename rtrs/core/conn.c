@@ -17,6 +17,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/delay.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -186,6 +187,65 @@ free:
 }
 EXPORT_SYMBOL_GPL(rtrs_conn_create);
 
+/* The end of a queue that is being drained by polling */
+struct drain_mark {
+	struct ib_cqe	cqe;
+	bool		done;
+};
+
+static void drain_mark_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	container_of(wc->wr_cqe, struct drain_mark, cqe)->done = true;
+}
+
+static void poll_until(struct rtrs_conn *conn, const struct drain_mark *mark)
+{
+	while (!mark->done)
+		if (ib_process_cq_direct(conn->cq, -1) <= 0)
+			usleep_range(50, 200);
+}
+
+static int mark_sq(struct rtrs_conn *conn)
+{
+	struct drain_mark mark = { .cqe.done = drain_mark_done };
+	struct ib_rdma_wr wr = {
+		.wr.wr_cqe	= &mark.cqe,
+		.wr.opcode	= IB_WR_RDMA_WRITE,
+	};
+	int err = ib_post_send(conn->qp, &wr.wr, NULL);
+
+	if (!err)
+		poll_until(conn, &mark);
+	return err;
+}
+
+static int mark_rq(struct rtrs_conn *conn)
+{
+	struct drain_mark mark = { .cqe.done = drain_mark_done };
+	struct ib_recv_wr wr = { .wr_cqe = &mark.cqe };
+	int err = ib_post_recv(conn->qp, &wr, NULL);
+
+	if (!err)
+		poll_until(conn, &mark);
+	return err;
+}
+
+/*
+ * As ib_drain_qp(), which sleeps for a tenth of a second before it polls a
+ * queue that has no other poller.
+ */
+static void drain_polled(struct rtrs_conn *conn)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+	int err;
+
+	err = ib_modify_qp(conn->qp, &attr, IB_QP_STATE) ?: mark_sq(conn) ?:
+	      mark_rq(conn) ?: mark_rq(conn);
+	if (err)
+		pr_err("device %s, connection %u: queues cannot be drained (%d)\n",
+		       conn->qp->device->name, conn->cid, err);
+}
+
 /**
  * rtrs_conn_drain() - stop a connection's queues
  * @conn:	the connection; may have no queue pair
@@ -193,6 +253,8 @@ EXPORT_SYMBOL_GPL(rtrs_conn_create);
  * What was chained but not posted is dropped: no completion tells its owner.
  * When it returns no completion handler of the connection runs any more and the
  * device touches none of its memory.  Does not wait for the peer or the CM.
+ *
+ * A queue that the owner polls is polled here meanwhile; nobody else may.
  *
  * Context: process context, sleeps; not from a completion handler.
  */
@@ -204,6 +266,11 @@ void rtrs_conn_drain(struct rtrs_conn *conn)
 	conn->sq_dead = true;
 	conn->chain = NULL;
 	spin_unlock_irq(&conn->sq_lock);
+	if (conn->poll_ctx == IB_POLL_DIRECT &&
+	    !conn->qp->device->ops.drain_sq && !conn->qp->device->ops.drain_rq) {
+		drain_polled(conn);
+		return;
+	}
 	ib_drain_qp(conn->qp);
 	/*
 	 * A handler that ran meanwhile may have posted a receive behind the
