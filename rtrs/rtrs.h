@@ -15,6 +15,39 @@
  * exactly once, with 0 or a negative errno: the server's own answer, or
  * -ECONNABORTED when no path could carry it.
  *
+ * A session may have many paths.  A request of a path that is lost is sent again
+ * over another one, so the server's user may see it twice, the second time not
+ * before it has answered the first: operations must be such that this does no
+ * harm.  The order in which requests are executed is not defined.
+ *
+ * How a client's user works:
+ *
+ *	clt = rtrs_client_open(&cfg);		connects; sleeps
+ *	rtrs_client_query(clt, &lim);		how many tags, queues, bytes
+ *	...
+ *	req->tag = a tag nobody uses;		0 .. lim.nr_tags - 1
+ *	req->queue = this CPU's queue;		0 .. lim.nr_queues - 1
+ *	rtrs_client_submit(clt, req, last);	any context
+ *	req->done(req, error);			later, or already
+ *	...
+ *	rtrs_client_close(clt);			what is in flight ends first
+ *
+ * A user that hands over several requests passes @last with the final one, or
+ * calls rtrs_client_commit() afterwards; requests before that may wait.  -EAGAIN
+ * and -ENOMEM from submit mean "later": other requests have to end first, so
+ * trying again when one has completed, or after some milliseconds, is enough.
+ * Requests to a polled queue complete only inside rtrs_client_poll().
+ *
+ * When all paths are lost every request in flight ends with -ECONNABORTED, then
+ * cfg.link(RTRS_LINK_DOWN) is called, and until RTRS_LINK_UP submissions fail at
+ * once.  What the server's user knew of the session may be gone by then:
+ * whatever was set up there has to be set up again after RTRS_LINK_UP.
+ *
+ * How a server's user works: rtrs_server_open() with its callbacks.  connected()
+ * begins a session, request() is called for every request of it, and answered by
+ * rtrs_op_respond() from any context; disconnected() ends the session when its
+ * last path is gone and nothing is outstanding.
+ *
  * No RDMA type appears here.
  */
 #ifndef RTRS_H
@@ -73,14 +106,15 @@ enum rtrs_link {
 /**
  * struct rtrs_client_config - what a session shall be
  * @name:	session name, see rtrs_name_len()
- * @path:	the paths to connect
+ * @path:	the paths; it is enough if one can be connected
  * @nr_paths:	how many, 1 .. RTRS_MAX_PATHS
  * @port:	destination port of paths added later
  * @nr_poll_queues: connections that are polled by the user
  * @reconnect_delay: longest pause between two reconnect attempts, seconds
  * @max_reconnects: reconnect attempts until a path is given up, -1 = no limit
  * @link:	session-level events, not for the initial connect; process
- *		context, serialised; must not wait for a response; may be NULL
+ *		context, serialised; must neither wait for a response nor close
+ *		the session; may be NULL
  * @priv:	handed to @link
  *
  * Everything is copied by rtrs_client_open().
@@ -130,8 +164,9 @@ struct rtrs_client_limits {
  * @usr:	user message; stays valid until @done (a failed-over request is
  *		sent again)
  * @sgl:	data; every entry but the first starts and every entry but the
- *		last ends on a 4 KiB boundary; not changed until @done; may be
- *		NULL when @data_len is 0
+ *		last ends on a 4 KiB boundary; neither list nor data is changed
+ *		until @done (a WRITE may be sent again); may be NULL when
+ *		@data_len is 0
  * @nents:	entries of @sgl
  * @data_len:	bytes of data; must equal the sum of the entries
  * @done:	called exactly once per successful submission, possibly before
@@ -167,17 +202,53 @@ int rtrs_client_poll(struct rtrs_client *clt, u16 queue);
 struct rtrs_server;
 struct rtrs_server_session;
 
+/*
+ * A server's user in short:
+ *
+ *	rtrs_server_open(&ops, port)		clients may come from here on
+ *	    ops.connected(sess, &priv)		a client is there; once per session
+ *	    ops.request(priv, op)		many at a time, any order
+ *		work on op->usr and op->bvec
+ *		rtrs_op_respond(op, error)	or return an errno
+ *	    ops.disconnected(priv)		all operations answered, no path left
+ *	rtrs_server_close(srv)			disconnects everybody, waits
+ *
+ * What the transport guarantees:
+ *  - op->usr and *op are private: no client can change them.  With
+ *    always_invalidate that holds for the data as well, without it a client
+ *    can change the data of its own requests at any time.
+ *  - An operation keeps its memory until it is answered, also when its client
+ *    is long gone; the answer is then discarded.  Whoever answers late delays
+ *    that client's return, and nobody else's.
+ *  - After a path was lost the client may send a request again over another
+ *    one.  The user then sees it twice, but never both at a time: the second
+ *    not before the first was answered.  A client whose last path was lost is
+ *    not let in again before every operation of it has been answered.
+ *  - connected() and disconnected() of a session alternate and never overlap;
+ *    request() is called only between them.
+ *
+ * What it does not know: whether two clients may use the same thing, and what a
+ * request means.  rtrs_server_session_name() is what the client says it is.
+ */
+
 /**
  * struct rtrs_op - one request at the server
  * @dir:	direction
  * @usr_len:	bytes of user message
  * @usr:	private copy of the user message; no peer can change it
  * @data_len:	bytes of data
- * @bvec:	the data: what a WRITE brought, or where a READ's answer goes
- * @nr_bvecs:	entries of @bvec; their lengths add up to @data_len
+ * @bvec:	the data: what a WRITE brought, or where a READ's answer goes; an
+ *		entry may be longer than a page; lowmem
+ * @nr_bvecs:	entries of @bvec; their lengths add up to @data_len; 0 without
+ *		data
  *
- * Valid from the request callback until rtrs_op_respond().  The user's own
- * memory for the operation is at rtrs_op_priv().
+ * Valid from the request callback until rtrs_op_respond(), or until that
+ * callback returns an errno.  Nothing in it is to be changed but the memory that
+ * @usr and @bvec lead to.  A READ that is answered with success sends all of
+ * @data_len bytes: what the user has not filled is somebody's old data, so clear
+ * it.  The user's own memory for the operation is at rtrs_op_priv(); op and
+ * that memory are allocated with the session, so that a request allocates
+ * nothing.
  */
 struct rtrs_op {
 	enum rtrs_dir	dir;
@@ -191,17 +262,22 @@ struct rtrs_op {
 /**
  * struct rtrs_server_ops - a user of the server
  * @op_priv_size: bytes at rtrs_op_priv() of each operation, zeroed once when
- *		the session is created
+ *		the session is created; aligned to a cache line
  * @max_usr_len: longest user message the user can understand; longer ones are
- *		answered with -EINVAL by the transport
- * @connected:	the first path of a session is up; process context; stores
- *		what later callbacks get as @priv; an errno refuses the session
+ *		answered with -EINVAL by the transport; at most 4096
+ * @connected:	the first path of a session is up; process context, may sleep;
+ *		stores what later callbacks get as @priv; an errno refuses the
+ *		session: its path is closed
  * @disconnected: the last path is gone and no operation is outstanding;
- *		process context
+ *		process context, may sleep
  * @request:	a request; called in process context of a completion queue that
- *		other sessions share, so it must not wait.  Returns 0 when the
- *		answer is given (or was given already) by rtrs_op_respond(), or
- *		a negative errno which is then the answer.
+ *		other sessions share, so it must not wait; on several processors
+ *		at a time, for one session too.  Returns 0 when the answer is
+ *		given (or was given already) by rtrs_op_respond(), or a negative
+ *		errno which is then the answer.
+ *
+ * No callback is called with a lock that rtrs_op_respond() takes, and none of
+ * them may call rtrs_server_close().
  */
 struct rtrs_server_ops {
 	size_t	op_priv_size;

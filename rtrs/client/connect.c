@@ -21,6 +21,10 @@
 #include <rdma/ib_cm.h>
 
 #include "client.h"
+#include "trace.h"
+
+/* A server on a working network confirms within milliseconds. */
+#define FAREWELL_JIFFIES	(HZ / 2)
 
 static u16 dst_port(const struct client_path *path)
 {
@@ -245,6 +249,7 @@ static int cm_handler(struct rdma_cm_id *cm_id, struct rdma_cm_event *ev)
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		disconnected(conn);
+		reached(conn, CLIENT_PHASE_GONE);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		client_path_error(path, -ENODEV, "the RDMA device is removed");
@@ -268,25 +273,8 @@ static int cm_handler(struct rdma_cm_id *cm_id, struct rdma_cm_event *ev)
 /* The address chosen by routing must not make this path another one's twin. */
 static int check_twin(struct client_path *path)
 {
-	struct client_path *other;
-	bool twin = false;
-
-	rcu_read_lock();
-	list_for_each_entry_rcu(other, &path->clt->paths, entry) {
-		struct sockaddr_storage src;
-		unsigned long flags;
-
-		if (other == path)
-			continue;
-		spin_lock_irqsave(&other->lock, flags);
-		src = other->addr.src;
-		spin_unlock_irqrestore(&other->lock, flags);
-		if (rtrs_addr_equal(&src, &path->src) &&
-		    rtrs_addr_equal(&other->addr.dst, &path->addr.dst))
-			twin = true;
-	}
-	rcu_read_unlock();
-	if (twin)
+	path->twin = client_paths_twin(path, &path->src);
+	if (path->twin)
 		return fail(path, -EEXIST,
 			    "the session has a path between these addresses");
 	return 0;
@@ -340,7 +328,7 @@ static int resolve(struct client_conn *conn, unsigned long deadline)
 	err = rdma_resolve_addr(cm_id, src->ss_family == AF_UNSPEC ? NULL :
 				(struct sockaddr *)src,
 				(struct sockaddr *)&addr->dst,
-				CLIENT_CM_TIMEOUT_MS);
+				CLIENT_ADDR_TIMEOUT_MS);
 	if (err)
 		return fail(path, err, "the address is impossible here");
 	err = wait_phase(conn, CLIENT_PHASE_ADDR, deadline,
@@ -409,7 +397,7 @@ static int request_connection(struct client_conn *conn)
 		.cid		= conn->base.cid,
 		.cid_num	= path->nr_conns,
 		.recon_cnt	= path->recon_cnt,
-		.first_conn	= path->known || !READ_ONCE(path->clt->known),
+		.first_conn	= path->first_conn,
 	};
 	struct rdma_conn_param param = {
 		.private_data		= &msg,
@@ -462,8 +450,6 @@ static int take_offer(struct client_path *path)
 	struct rtrs_client *clt = path->clt;
 	int err;
 
-	path->known = true;
-	WRITE_ONCE(clt->known, true);
 	path->max_io_size = rsp->max_io_size;
 	path->max_hdr_size = rsp->max_hdr_size;
 	path->new_rkey = rsp->new_rkey;
@@ -473,7 +459,7 @@ static int take_offer(struct client_path *path)
 	if (!path->chunk)
 		path->chunk = kvcalloc(clt->depth, sizeof(*path->chunk),
 				       GFP_KERNEL);
-	if (!path->chunk)
+	if (!path->chunk || client_ids_add_path(path))
 		return fail(path, -ENOMEM, "no memory for %u buffers",
 			    clt->depth);
 	err = client_domain_prepare(path->dom);
@@ -651,19 +637,31 @@ static int arm(struct client_path *path)
 	return err ? fail(path, err, "memory could not be registered") : 0;
 }
 
-static void start(struct client_path *path)
+/* The server has accepted everything: be a part of the session. */
+static int join(struct client_path *path)
 {
-	unsigned long flags;
+	int err;
 
-	spin_lock_irqsave(&path->lock, flags);
-	if (path->addr.src.ss_family == AF_UNSPEC) {
-		path->addr.src = path->src;
-		clear_port(&path->addr.src);
-	}
-	spin_unlock_irqrestore(&path->lock, flags);
-	client_path_up(path);
+	if (path->addr.src.ss_family == AF_UNSPEC)
+		clear_port(&path->src);
+	err = client_path_settle(path);
+	if (err)
+		return fail(path, err,
+			    "the session has a path between these addresses");
+	/* It lets us in again, so nothing of the old incarnation is left. */
+	client_ids_release(path);
+	err = client_path_up(path);
+	if (err == -EAGAIN)
+		return fail(path, err,
+			    "another path came up or was lost meanwhile, once more");
+	return err ? connect_error(path) : 0;
+}
+
+static void start_heartbeat(struct client_path *path)
+{
 	path->hb.interval_ms = max(READ_ONCE(client_hb_interval_ms), 100U);
 	path->hb.max_missed = READ_ONCE(client_hb_max_missed);
+	client_path_hb_first(path);
 	rtrs_hb_start(&path->hb);
 }
 
@@ -682,7 +680,15 @@ int client_connect(struct client_path *path)
 	int err = 0;
 
 	path->recon_cnt++;
+	path->twin = false;
 	path->src = path->addr.src;
+	/*
+	 * A server that does not know the session may make a new one only if
+	 * no path is up: the user hears of that.
+	 */
+	path->first_conn = !READ_ONCE(path->clt->nr_up);
+	path->losses = READ_ONCE(path->clt->losses);
+	trace_rtrs_client_connect(path);
 	for (cid = 0; cid < path->nr_conns && !err; cid++) {
 		err = connect_one(path, cid);
 		if (!err && cid == 0)
@@ -693,10 +699,10 @@ int client_connect(struct client_path *path)
 	err = err ?: post_receives(path);
 	/* From here on a closed connection is no objection to the name. */
 	WRITE_ONCE(path->info.waiting, false);
-	if (!err && !client_path_set_state(path, CLIENT_CONNECTED))
-		err = connect_error(path);
+	err = err ?: join(path);
 	if (!err)
-		start(path);
+		start_heartbeat(path);
+	trace_rtrs_client_connect_done(path, err);
 	return err;
 }
 
@@ -718,6 +724,32 @@ void client_disconnect(struct client_path *path)
 			rdma_disconnect(path->conn[cid]->base.cm_id);
 	for (cid = 0; cid < path->nr_conns; cid++)
 		rtrs_conn_drain(&path->conn[cid]->base);
+}
+
+static bool all_gone(const struct client_path *path)
+{
+	u32 cid;
+
+	for (cid = 0; cid < path->nr_conns; cid++)
+		if (phase_of(path->conn[cid]) == CLIENT_PHASE_ESTABLISHED)
+			return false;
+	return true;
+}
+
+/**
+ * client_await_farewell() - give the server a moment to notice the end of a path
+ * @path:	disconnected
+ *
+ * A server confirms the end of a connection when it takes nothing more from it;
+ * what had arrived there before, but was not looked at, then cannot be mistaken
+ * for something new.  One that cannot be reached any more does not answer, and
+ * looks at what it got long before the loss was noticed here.
+ *
+ * Context: process context, sleeps; under the path's op_lock.
+ */
+void client_await_farewell(struct client_path *path)
+{
+	wait_event_timeout(path->wait, all_gone(path), FAREWELL_JIFFIES);
 }
 
 /**

@@ -27,7 +27,7 @@
  * word, so that an answer for a slot that was reused meanwhile cannot slip in.
  *
  * A path that is lost is drained first; then client_abort_requests() alone
- * touches the slots that are busy on it.
+ * touches the slots that are busy on it (failover.c).
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -36,6 +36,7 @@
 #include <linux/scatterlist.h>
 
 #include "client.h"
+#include "trace.h"
 
 /* What a submission hands to the connection */
 struct post {
@@ -84,7 +85,13 @@ static void arena_desc(const struct client_slot *slot, struct rtrs_desc *desc)
  * Completion
  */
 
-static void unmap(struct client_slot *slot)
+/**
+ * client_slot_unmap() - the device has no business with user memory any more
+ * @slot:	busy; nothing happens if its data is not mapped
+ *
+ * Context: any.
+ */
+void client_slot_unmap(struct client_slot *slot)
 {
 	struct rtrs_request *req = slot->req;
 
@@ -106,12 +113,21 @@ static void copy_in(struct client_slot *slot)
 			    req->data_len);
 }
 
-/* Give the slot back and the request to its user. */
-static void complete_slot(struct client_slot *slot, int error)
+/**
+ * client_slot_end() - give the slot back and the request to its user
+ * @slot:	busy, or in the hands of a failover; off its connection
+ * @error:	result of the request
+ * @answered:	it is the server's
+ *
+ * Context: any that the user's done callback may be called in.
+ */
+void client_slot_end(struct client_slot *slot, int error, bool answered)
 {
 	struct rtrs_request *req = slot->req;
 
 	slot->req = NULL;
+	if (unlikely(slot->claimed))
+		client_id_done(slot->conn->path->clt, slot, answered);
 	/* Pairs with the submitter's acquire: the slot is as we left it. */
 	atomic_set_release(&slot->state, atomic_read(&slot->state) &
 			   SLOT_GEN_MASK);
@@ -135,7 +151,7 @@ static bool still_chained(struct client_slot *slot)
 static void finish(struct client_slot *slot, u32 state)
 {
 	struct rtrs_request *req = slot->req;
-	int error = -(int)((state & ~SLOT_GEN_MASK) >> SLOT_ERR_SHIFT);
+	int error = client_slot_error(state);
 
 	if (slot->chained && still_chained(slot)) {
 		/* Stays busy; the path's teardown completes it. */
@@ -146,8 +162,10 @@ static void finish(struct client_slot *slot, u32 state)
 	if (slot->copied && !error && req->dir == RTRS_DIR_READ &&
 	    req->data_len)
 		copy_in(slot);
-	unmap(slot);
-	complete_slot(slot, error);
+	client_slot_unmap(slot);
+	trace_rtrs_client_complete(slot, error);
+	atomic_dec(&slot->conn->inflight);
+	client_slot_end(slot, error, true);
 }
 
 /*
@@ -232,7 +250,8 @@ bool client_slot_respond(struct client_conn *conn, u32 id, int error)
 	old = atomic_read_acquire(&slot->state);
 	do {
 		if (!(old & SLOT_BUSY) || old & SLOT_RESPONDED ||
-		    READ_ONCE(slot->conn) != conn)
+		    READ_ONCE(slot->conn) != conn ||
+		    READ_ONCE(slot->id) != id)
 			return false;
 		new = old | SLOT_RESPONDED | (u32)-error << SLOT_ERR_SHIFT;
 	} while (!atomic_try_cmpxchg(&slot->state, &old, new));
@@ -341,45 +360,6 @@ void client_slot_init(struct client_slot *slot)
 	slot->sent_cqe.done = sent_done;
 	slot->inv_cqe.done = inv_done;
 	INIT_LIST_HEAD(&slot->inv_entry);
-}
-
-/**
- * client_abort_requests() - complete what a lost path leaves behind
- * @path:	drained; nobody submits to it and no completion handler runs
- *
- * Every request is released, then ends with -ECONNABORTED.  The region of a
- * large read that may still be registered is deregistered, for its key is good
- * on every connection of the domain.
- *
- * Context: process context, sleeps; under the path's op_lock.
- */
-void client_abort_requests(struct client_path *path)
-{
-	struct rtrs_client *clt = path->clt;
-	struct client_domain *dom = path->dom;
-	bool dropped = false;
-	u32 tag;
-
-	for (tag = 0; clt->ready && tag < clt->nr_tags; tag++) {
-		struct client_slot *slot = &clt->slot[tag];
-		u32 state = atomic_read_acquire(&slot->state);
-
-		if (!(state & SLOT_BUSY) ||
-		    READ_ONCE(slot->conn)->path != path)
-			continue;
-		list_del_init(&slot->inv_entry);
-		if (!(state & SLOT_INVALID)) {
-			client_domain_drop_mr(dom, tag);
-			dropped = true;
-		}
-		unmap(slot);
-		complete_slot(slot, -ECONNABORTED);
-	}
-	/* Another path on the device goes on and needs the regions. */
-	if (dropped && kref_read(&dom->base.ref) > 1 &&
-	    client_domain_refill(dom))
-		path_log(warn, path, "no memory for all regions of device %s",
-			 dom->base.dev->name);
 }
 
 /*
@@ -501,7 +481,7 @@ static int build_large_write(struct client_slot *slot, struct post *post)
 		return err;
 	err = gather(slot);
 	if (err) {
-		unmap(slot);
+		client_slot_unmap(slot);
 		return err;
 	}
 	own_sge(slot, &sge[slot->nr_dma], put_header(slot, tx, NULL));
@@ -551,7 +531,7 @@ static int map_region(struct client_slot *slot, struct ib_mr *mr)
 		return err;
 	n = ib_map_mr_sg(mr, req->sgl, slot->nr_dma, NULL, CLIENT_PAGE);
 	if (n != slot->nr_dma || mr->length != req->data_len) {
-		unmap(slot);
+		client_slot_unmap(slot);
 		return n < 0 ? n : -EINVAL;
 	}
 	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
@@ -625,27 +605,34 @@ static int build(struct client_slot *slot, struct post *post)
 int client_submit_on(struct client_path *path, struct rtrs_request *req,
 		     bool last)
 {
+	struct client_conn *conn = client_conn_of(path, req->queue);
 	struct client_slot *slot = &path->clt->slot[req->tag];
 	u32 gen = atomic_read_acquire(&slot->state) & SLOT_GEN_MASK;
 	struct post post;
 	int err;
 
 	slot->req = req;
-	WRITE_ONCE(slot->conn, client_conn_of(path, req->queue));
+	WRITE_ONCE(slot->conn, conn);
 	slot->chained = !last;
 	err = build(slot, &post);
 	if (err)
 		goto free;
+	trace_rtrs_client_post(slot);
+	atomic_inc(&conn->inflight);
 	/* From here on an answer finds everything above. */
 	atomic_set_release(&slot->state, (gen + SLOT_GEN) | SLOT_BUSY |
 			   post.bits);
-	err = rtrs_conn_send(&slot->conn->base, post.first, &slot->wr.wr,
-			     post.nr, last);
+	err = rtrs_conn_send(&conn->base, post.first, &slot->wr.wr, post.nr,
+			     last);
 	if (likely(!err)) {
+		this_cpu_inc(path->stats->dir[req->dir].count);
+		this_cpu_add(path->stats->dir[req->dir].bytes,
+			     req->usr_len + req->data_len);
 		set_bit_and_advance(slot, SLOT_QUEUED);
 		return 0;
 	}
-	unmap(slot);
+	atomic_dec(&conn->inflight);
+	client_slot_unmap(slot);
 	atomic_set_release(&slot->state, gen + SLOT_GEN);
 free:
 	slot->req = NULL;

@@ -5,35 +5,112 @@
  * Everything runs under rcu_read_lock(), which is what teardown waits for
  * before it drains: a path seen CONNECTED here keeps its connections until the
  * lock is dropped.  What a choice needs to remember is in struct pick, one per
- * request and on the stack, so that preemption at any point does not matter.
+ * request and on the stack, so that preemption at any point does not matter: a
+ * path that could not take the request is not offered again, and the request
+ * fails only when every connected path has been tried.
+ *
+ * No policy writes to memory that all CPUs write to.  Round-robin counts turns
+ * per CPU; the loads that min-inflight compares are those of the connections
+ * that the request's queue has on each path, which the queue's own CPUs write.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/bitmap.h>
 #include <linux/export.h>
 #include <linux/rculist.h>
 
 #include "client.h"
+#include "trace.h"
 
 /* The choice of a path for one request */
 struct pick {
 	struct rtrs_client	*clt;
-	struct client_path	*last;	/* offered most recently */
+	u16			queue;
+	unsigned int		turn;
+	DECLARE_BITMAP(tried, RTRS_MAX_PATHS);
 };
 
-/* The next path to try, in list order; each path is offered once. */
-static struct client_path *pick_next(struct pick *pick)
+static bool may_take(const struct pick *pick, struct client_path *path)
 {
-	struct list_head *head = &pick->clt->paths;
-	struct client_path *path = pick->last;
+	return client_path_get_state(path) == CLIENT_CONNECTED &&
+	       !test_bit(path->index, pick->tried);
+}
 
-	for (;;) {
-		path = path ? list_next_or_null_rcu(head, &path->entry,
-						    struct client_path, entry) :
-			      list_first_or_null_rcu(head, struct client_path,
-						     entry);
-		if (!path)
-			return NULL;
-		pick->last = path;
-		if (client_path_get_state(path) == CLIENT_CONNECTED)
-			return path;
+/* The paths in turn, whatever their number at the moment */
+static struct client_path *pick_in_turn(struct pick *pick)
+{
+	struct client_path *path, *found = NULL;
+	unsigned int n = 0;
+
+	list_for_each_entry_rcu(path, &pick->clt->paths, entry) {
+		if (may_take(pick, path)) {
+			found = path;
+			n++;
+		}
+	}
+	if (n < 2)
+		return found;
+	n = pick->turn % n;
+	list_for_each_entry_rcu(path, &pick->clt->paths, entry) {
+		if (!may_take(pick, path))
+			continue;
+		found = path;
+		if (!n--)
+			break;
+	}
+	return found;
+}
+
+/* The path with the fewest requests of this queue */
+static struct client_path *pick_least(struct pick *pick)
+{
+	unsigned int nr = max(READ_ONCE(pick->clt->nr_paths), 1U), i = 0;
+	struct client_path *path, *found = NULL;
+	struct client_load best = {};
+
+	list_for_each_entry_rcu(path, &pick->clt->paths, entry) {
+		struct client_conn *conn = client_conn_of(path, pick->queue);
+		struct client_load load;
+
+		if (!may_take(pick, path))
+			continue;
+		load.inflight = atomic_read(&conn->inflight);
+		load.latency = READ_ONCE(path->latency);
+		load.rank = (pick->turn + i++) % nr;
+		if (!found || client_load_better(&load, &best)) {
+			found = path;
+			best = load;
+		}
+	}
+	return found;
+}
+
+/* The path with the fastest heartbeat; a new one is not measured yet, and first */
+static struct client_path *pick_fastest(struct pick *pick)
+{
+	struct client_path *path, *found = NULL;
+	s64 best = 0;
+
+	list_for_each_entry_rcu(path, &pick->clt->paths, entry) {
+		s64 latency = READ_ONCE(path->latency);
+
+		if (!may_take(pick, path) || (found && latency >= best))
+			continue;
+		found = path;
+		best = latency;
+	}
+	return found;
+}
+
+static struct client_path *pick_path(struct pick *pick)
+{
+	switch (READ_ONCE(pick->clt->policy)) {
+	case CLIENT_ROUND_ROBIN:
+		return pick_in_turn(pick);
+	case CLIENT_MIN_LATENCY:
+		return pick_fastest(pick);
+	default:
+		return pick_least(pick);
 	}
 }
 
@@ -68,11 +145,53 @@ static void flush(struct client_path *path, u16 queue)
 
 static void flush_all(struct rtrs_client *clt, u16 queue)
 {
-	struct pick pick = { .clt = clt };
 	struct client_path *path;
 
-	while ((path = pick_next(&pick)))
-		flush(path, queue);
+	list_for_each_entry_rcu(path, &clt->paths, entry)
+		if (client_path_get_state(path) == CLIENT_CONNECTED)
+			flush(path, queue);
+}
+
+/**
+ * client_submit_any() - submit a request to whichever path the policy chooses
+ * @clt:	the session
+ * @req:	the request, checked; its slot is free and has an id
+ * @last:	post now
+ * @from:	the dead path it was on before, or NULL
+ *
+ * Context: any.
+ * Return: 0: the request is in flight, or done. Or what the last path said, but
+ * -EAGAIN or -ENOMEM if any said so; -ECONNABORTED: none is connected.
+ */
+int client_submit_any(struct rtrs_client *clt, struct rtrs_request *req,
+		      bool last, struct client_path *from)
+{
+	u32 seq = clt->slot[req->tag].seq, id = clt->slot[req->tag].id;
+	struct pick pick = { .clt = clt, .queue = req->queue };
+	bool later = false;
+	int err = -ECONNABORTED, ret;
+	struct client_path *path;
+	u16 tag = req->tag;
+
+	pick.turn = this_cpu_inc_return(*clt->turn);
+	rcu_read_lock();
+	while ((path = pick_path(&pick))) {
+		ret = client_submit_on(path, req, last);
+		if (!ret) {
+			err = 0;
+			if (!from)
+				break;
+			this_cpu_inc(path->stats->failed_over);
+			trace_rtrs_client_failover(from, path, tag, id, seq);
+			break;
+		}
+		__set_bit(path->index, pick.tried);
+		if (!later)
+			err = ret;
+		later |= ret == -EAGAIN || ret == -ENOMEM;
+	}
+	rcu_read_unlock();
+	return err;
 }
 
 /**
@@ -95,9 +214,8 @@ static void flush_all(struct rtrs_client *clt, u16 queue)
 int rtrs_client_submit(struct rtrs_client *clt, struct rtrs_request *req,
 		       bool last)
 {
-	struct pick pick = { .clt = clt };
 	u16 queue = req->queue;
-	struct client_path *path;
+	struct client_slot *slot;
 	int err = -ECONNABORTED;
 
 	if (!client_ready(clt))
@@ -106,15 +224,18 @@ int rtrs_client_submit(struct rtrs_client *clt, struct rtrs_request *req,
 	if (err)
 		return err;
 
-	err = -ECONNABORTED;
+	slot = &clt->slot[req->tag];
+	slot->seq++;
 	rcu_read_lock();
-	while ((path = pick_next(&pick))) {
-		err = client_submit_on(path, req, last);
-		if (!err)
-			break;
+	if (unlikely(client_ids_dynamic(clt)) && !client_id_claim(clt, slot)) {
+		err = -EAGAIN;
+	} else {
+		err = client_submit_any(clt, req, last, NULL);
+		if (unlikely(err) && slot->claimed)
+			client_id_unclaim(clt, slot);
 	}
 	/* The batch that ends here may have been spread over paths. */
-	if (last && !list_is_singular(&clt->paths))
+	if (last && READ_ONCE(clt->nr_paths) > 1)
 		flush_all(clt, queue);
 	rcu_read_unlock();
 	return err;
@@ -161,7 +282,6 @@ static int poll_conn(struct client_conn *conn)
  */
 int rtrs_client_poll(struct rtrs_client *clt, u16 queue)
 {
-	struct pick pick = { .clt = clt };
 	struct client_path *path;
 	int n = 0;
 
@@ -169,8 +289,9 @@ int rtrs_client_poll(struct rtrs_client *clt, u16 queue)
 	    !queue_ok(clt, queue))
 		return 0;
 	rcu_read_lock();
-	while ((path = pick_next(&pick)))
-		n += poll_conn(client_conn_of(path, queue));
+	list_for_each_entry_rcu(path, &clt->paths, entry)
+		if (client_path_get_state(path) == CLIENT_CONNECTED)
+			n += poll_conn(client_conn_of(path, queue));
 	rcu_read_unlock();
 	return n;
 }

@@ -2,12 +2,13 @@
 /*
  * Paths: life, state machine, recovery, reconnect.
  *
- * Created by the session's open, freed by its close.  Between these a path
- * connects, gets lost, is torn down and connects again, all under op_lock and
- * in process context: the open itself, the recovery work, the reconnect work, a
- * store in sysfs.  What happens to it from elsewhere (CM handler, completions,
- * heartbeat) enters through client_path_error(), which only changes the state,
- * wakes the connecting task or queues the recovery work.
+ * Created when the session is opened or a path is added, freed when it is
+ * removed or the session is closed (paths.c).  Between these a path connects,
+ * gets lost, is torn down and connects again, all under op_lock and in process
+ * context: the recovery work, the reconnect work, a store in sysfs.  What happens
+ * to it from elsewhere (CM handler, completions, heartbeat) enters through
+ * client_path_error(), which only changes the state, wakes the connecting task
+ * or queues the recovery work.
  *
  * The state is protected by lock and written by client_path_set_state() alone:
  *
@@ -23,11 +24,13 @@
  * Submitters look at the state under RCU and post only if it is CONNECTED.
  *
  * Teardown has one order, whoever asks for it, and is idempotent:
- *	1. the state has left CONNECTED; a grace period: nobody posts any more
+ *	1. the state has left CONNECTED; a grace period: nobody posts any more,
+ *	   and everybody looks at buffer ids with care
  *	2. the heartbeat stops
  *	3. every connection is told to disconnect and drained: no completion
  *	   handler runs any more, the device touches none of our memory
- *	4. every request of the path is released, then completed
+ *	4. every request of the path is released, then sent over another path or
+ *	   completed
  *	5. if it was the last path the user hears that the link is down
  *	6. queue pairs, then the path's share of the domain, then the CM ids are
  *	   destroyed; in this order, because the CM gives a removed device up when
@@ -36,7 +39,10 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/delay.h>
 #include <linux/export.h>
+#include <linux/ktime.h>
+#include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/random.h>
 #include <linux/sched/mm.h>
@@ -44,6 +50,11 @@
 #include <linux/uuid.h>
 
 #include "client.h"
+#include "trace.h"
+
+/* How long the administrator's attempt waits for a server that is closing */
+#define PATIENCE_JIFFIES	(3 * HZ)
+#define PATIENCE_STEP_MS	200
 
 /* The one place where the state changes. */
 static bool set_state_locked(struct client_path *path,
@@ -58,6 +69,7 @@ static bool set_state_locked(struct client_path *path,
 		new = CLIENT_CLOSING;
 	if (!client_path_may(path->state, new))
 		return false;
+	trace_rtrs_client_state(path, path->state, new);
 	/* Who sees the path CONNECTED must see its connections, too. */
 	smp_store_release(&path->state, new);
 	return true;
@@ -128,6 +140,16 @@ void client_path_error(struct client_path *path, int err, const char *fmt, ...)
 	spin_unlock_irqrestore(&path->lock, flags);
 	if (!lost && !failed)
 		return;
+	wake_up(&path->wait);
+	/* A server that is away for days says it once. */
+	if (failed && err == path->logged_err &&
+	    (path->attempts == path->logged_at ||
+	     !is_power_of_2(path->attempts)))
+		return;
+	if (failed) {
+		path->logged_err = err;
+		path->logged_at = path->attempts;
+	}
 
 	va_start(args, fmt);
 	vaf.fmt = fmt;
@@ -135,21 +157,25 @@ void client_path_error(struct client_path *path, int err, const char *fmt, ...)
 	path_log(err_ratelimited, path, "%s: %pV (%d)",
 		 lost ? "connection lost" : "cannot connect", &vaf, err);
 	va_end(args);
-	wake_up(&path->wait);
 }
 
 static void teardown(struct client_path *path)
 {
+	bool was_up = path->up;
 	unsigned int noio;
 
 	lockdep_assert_held(&path->op_lock);
 
 	/* The memory that reclaim wants to free may be waiting for us. */
 	noio = memalloc_noio_save();
+	if (was_up)
+		client_ids_enter(path->clt);
 	synchronize_rcu();
 	rtrs_hb_stop(&path->hb);
 	client_disconnect(path);
 	client_abort_requests(path);
+	if (was_up)
+		client_ids_leave(path->clt);
 	client_path_down(path);
 	client_release(path);
 	memalloc_noio_restore(noio);
@@ -163,12 +189,44 @@ static void teardown(struct client_path *path)
 static void schedule_reconnect(struct client_path *path)
 {
 	u32 limit = max(path->clt->cfg.reconnect_delay, 1U) * MSEC_PER_SEC;
-	u32 delay = MSEC_PER_SEC << min(path->attempts, 16U);
+	u32 delay = MSEC_PER_SEC << min(path->backoff, 16U);
 
 	delay = min(delay, limit);
 	delay = delay / 4 * 3 + get_random_u32_below(delay / 2);
+	trace_rtrs_client_reconnect(path, delay);
 	queue_delayed_work(client_connect_wq, &path->reconnect,
 			   msecs_to_jiffies(delay));
+}
+
+/* Does the server still have the old incarnation?  Mainline, and we */
+static bool not_gone_yet(int err)
+{
+	return err == -ECONNRESET || err == -EBUSY;
+}
+
+/*
+ * How long to wait after a failure.  A server that refuses because it still has
+ * the old incarnation has just begun to close it, and the network is there:
+ * waiting begins anew, once.
+ */
+static void back_off(struct client_path *path, int err)
+{
+	if (err == -EAGAIN || (not_gone_yet(err) && !path->refused))
+		path->backoff = 0;
+	else
+		path->backoff++;
+	path->refused = not_gone_yet(err);
+}
+
+/* The first attempt is over, or will not be made. */
+static void set_tried(struct client_path *path, int err)
+{
+	if (path->tried)
+		return;
+	path->first_err = err;
+	/* Pairs with the acquire in tried(). */
+	smp_store_release(&path->tried, true);
+	wake_up(&path->clt->changed);
 }
 
 /* To CLOSED, from CLOSING; under op_lock. */
@@ -176,9 +234,10 @@ static void finish_close(struct client_path *path)
 {
 	teardown(path);
 	client_path_set_state(path, CLIENT_CLOSED);
+	set_tried(path, -ECANCELED);
 }
 
-static int first_attempt(struct client_path *path)
+static int attempt(struct client_path *path)
 {
 	int err = client_connect(path);
 
@@ -187,8 +246,50 @@ static int first_attempt(struct client_path *path)
 	return err;
 }
 
+/* An attempt is over: connected, or when to try again? */
+static void settle_attempt(struct client_path *path, int err)
+{
+	if (!err) {
+		path_log(info, path, "%s", path->tried ? "connected again" :
+							 "connected");
+		path->attempts = 0;
+		path->backoff = 0;
+		path->refused = false;
+		path->logged_err = 0;
+	} else if (client_path_set_state(path, CLIENT_RECONNECTING)) {
+		back_off(path, err);
+		schedule_reconnect(path);
+	}
+}
+
+/* Has the server just been asked to let go of what is in the way? */
+static bool passing(const struct client_path *path, int err)
+{
+	return not_gone_yet(err) || (err == -EEXIST && !path->twin);
+}
+
+/*
+ * As attempt(), by the administrator, who has taken the path down himself a
+ * moment ago: the server may need another moment.
+ */
+static int patient_attempt(struct client_path *path)
+{
+	unsigned long deadline = jiffies + PATIENCE_JIFFIES;
+	int err;
+
+	for (;;) {
+		err = attempt(path);
+		if (!passing(path, err) || time_after(jiffies, deadline) ||
+		    msleep_interruptible(PATIENCE_STEP_MS))
+			return err;
+		if (!client_path_set_state(path, CLIENT_RECONNECTING) ||
+		    !client_path_set_state(path, CLIENT_CONNECTING))
+			return err;
+	}
+}
+
 /* One attempt from RECONNECTING; under op_lock. */
-static int reconnect_once(struct client_path *path)
+static int reconnect_once(struct client_path *path, bool patient)
 {
 	unsigned int noio;
 	int err;
@@ -198,15 +299,24 @@ static int reconnect_once(struct client_path *path)
 	path->attempts++;
 	/* As in teardown() */
 	noio = memalloc_noio_save();
-	err = first_attempt(path);
+	err = patient ? patient_attempt(path) : attempt(path);
 	memalloc_noio_restore(noio);
-	if (!err) {
-		path->attempts = 0;
-		path_log(info, path, "connected again");
-	} else if (client_path_set_state(path, CLIENT_RECONNECTING)) {
-		schedule_reconnect(path);
+	if (err) {
+		spin_lock_irq(&path->lock);
+		path->nr_failed++;
+		spin_unlock_irq(&path->lock);
 	}
+	settle_attempt(path, err);
 	return err;
+}
+
+/* The first attempt of a path that was there when the session was opened */
+static void first_try(struct client_path *path)
+{
+	int err = attempt(path);
+
+	settle_attempt(path, err);
+	set_tried(path, err);
 }
 
 static void recovery_work(struct work_struct *work)
@@ -229,6 +339,11 @@ static void reconnect_work(struct work_struct *work)
 	int max = READ_ONCE(path->clt->max_reconnects);
 
 	mutex_lock(&path->op_lock);
+	if (!path->tried) {
+		if (client_path_get_state(path) == CLIENT_CONNECTING)
+			first_try(path);
+		goto unlock;
+	}
 	if (client_path_get_state(path) != CLIENT_RECONNECTING)
 		goto unlock;
 	if (max >= 0 && path->attempts >= (unsigned int)max) {
@@ -237,7 +352,7 @@ static void reconnect_work(struct work_struct *work)
 		if (client_path_set_state(path, CLIENT_CLOSING))
 			finish_close(path);
 	} else {
-		reconnect_once(path);
+		reconnect_once(path, false);
 	}
 unlock:
 	mutex_unlock(&path->op_lock);
@@ -271,8 +386,40 @@ static void hb_send(struct rtrs_hb *hb)
 {
 	struct client_path *path = container_of(hb, struct client_path, hb);
 
+	WRITE_ONCE(path->hb_sent, ktime_get_ns());
 	/* Without room in the send queue there is traffic enough. */
-	rtrs_conn_send_imm(&path->conn[0]->base, rtrs_imm(RTRS_IMM_HB_MSG, 0));
+	if (rtrs_conn_send_imm(&path->conn[0]->base,
+			       rtrs_imm(RTRS_IMM_HB_MSG, 0)))
+		WRITE_ONCE(path->hb_sent, 0);
+}
+
+/**
+ * client_path_hb_first() - have the latency of a new connection measured
+ * @path:	CONNECTED, its heartbeat not started
+ *
+ * Context: process context; under the path's op_lock.
+ */
+void client_path_hb_first(struct client_path *path)
+{
+	WRITE_ONCE(path->latency, 0);
+	hb_send(&path->hb);
+}
+
+/**
+ * client_path_hb_ack() - the server answered a heartbeat
+ * @path:	the path
+ *
+ * Context: completion handler of the service connection.
+ */
+void client_path_hb_ack(struct client_path *path)
+{
+	s64 sent = READ_ONCE(path->hb_sent);
+
+	/* An answer that nobody waits for says nothing. */
+	if (!sent)
+		return;
+	WRITE_ONCE(path->hb_sent, 0);
+	WRITE_ONCE(path->latency, max_t(s64, ktime_get_ns() - sent, 1));
 }
 
 static void hb_dead(struct rtrs_hb *hb)
@@ -290,17 +437,6 @@ static const struct rtrs_hb_ops hb_ops = {
 	.dead	= hb_dead,
 };
 
-static void set_name(struct client_path *path)
-{
-	const struct rtrs_addr *addr = &path->addr;
-
-	if (addr->src.ss_family == AF_UNSPEC)
-		rtrs_addr_format(&addr->dst, path->name, sizeof(path->name));
-	else
-		rtrs_addr_format_path(&addr->src, &addr->dst, path->name,
-				      sizeof(path->name));
-}
-
 static int alloc_conns(struct client_path *path)
 {
 	u32 cid;
@@ -315,6 +451,7 @@ static int alloc_conns(struct client_path *path)
 		if (!conn)
 			return -ENOMEM;
 		conn->path = path;
+		conn->cpu = cid ? cid - 1 : 0;
 		spin_lock_init(&conn->inv_lock);
 		INIT_LIST_HEAD(&conn->inv_wait);
 		path->conn[cid] = conn;
@@ -350,9 +487,12 @@ struct client_path *client_path_create(struct rtrs_client *clt,
 	INIT_DELAYED_WORK(&path->reconnect, reconnect_work);
 	rtrs_hb_init(&path->hb, &hb_ops, client_hb_interval_ms,
 		     client_hb_max_missed);
-	set_name(path);
+	path->nr_up = -1;
+	client_path_dirname(path, path->names[0], sizeof(path->names[0]));
+	path->name = path->names[0];
 	client_path_kobj_init(path);
-	if (alloc_conns(path)) {
+	path->stats = alloc_percpu(struct client_stats);
+	if (!path->stats || alloc_conns(path)) {
 		client_path_free(path);
 		return ERR_PTR(-ENOMEM);
 	}
@@ -369,6 +509,8 @@ void client_path_free(struct client_path *path)
 {
 	u32 cid;
 
+	client_ids_del_path(path);
+	free_percpu(path->stats);
 	for (cid = 0; path->conn && cid < path->nr_conns; cid++)
 		kfree(path->conn[cid]);
 	kvfree(path->conn);
@@ -379,7 +521,20 @@ void client_path_free(struct client_path *path)
 }
 
 /**
- * client_path_open() - connect a path for the first time
+ * client_path_start() - begin to connect a path; it goes on until it succeeds
+ * @path:	just created, in its session's list
+ *
+ * client_path.tried says when the first attempt is over, first_err how.
+ *
+ * Context: process context.
+ */
+void client_path_start(struct client_path *path)
+{
+	queue_delayed_work(client_connect_wq, &path->reconnect, 0);
+}
+
+/**
+ * client_path_open() - connect a path for the first time, in this context
  * @path:	just created, in its session's list
  *
  * Context: process context, sleeps; a signal ends it.
@@ -391,9 +546,12 @@ int client_path_open(struct client_path *path)
 	int err;
 
 	mutex_lock(&path->op_lock);
-	err = first_attempt(path);
+	err = patient_attempt(path);
+	set_tried(path, err);
 	mutex_unlock(&path->op_lock);
-	return err ?: client_path_sysfs_add(path);
+	if (!err)
+		path_log(info, path, "connected");
+	return err;
 }
 
 /**
@@ -418,7 +576,10 @@ int client_path_reconnect(struct client_path *path)
 	if (client_path_get_state(path) == CLIENT_RECONNECTING) {
 		teardown(path);
 		path->attempts = 0;
-		reconnect_once(path);
+		path->backoff = 0;
+		path->refused = false;
+		path->logged_err = 0;
+		reconnect_once(path, true);
 	}
 	mutex_unlock(&path->op_lock);
 	state = client_path_get_state(path);

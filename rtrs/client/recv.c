@@ -29,11 +29,22 @@ static void protocol_error(struct client_conn *conn, const char *what)
 			  conn->base.cid, what);
 }
 
+/* Did the answer come where it was expected?  Polling decides by itself. */
+static void count_migration(struct client_conn *conn)
+{
+	if (raw_smp_processor_id() == conn->cpu ||
+	    conn->base.poll_ctx == IB_POLL_DIRECT)
+		return;
+	WRITE_ONCE(conn->migrated, conn->migrated + 1);
+	this_cpu_inc(conn->path->stats->migrated_to);
+}
+
 static void take_answer(struct client_conn *conn, u32 imm)
 {
 	u32 id;
 	int error;
 
+	count_migration(conn);
 	if (rtrs_io_rsp_imm_decode(imm, conn->path->clt->depth, &id, &error) ||
 	    !client_slot_respond(conn, id, error))
 		protocol_error(conn, "answer to a request that is not in flight");
@@ -53,6 +64,7 @@ static void bare_imm(struct client_conn *conn, u32 imm)
 		rtrs_conn_send_imm(&conn->base, rtrs_imm(RTRS_IMM_HB_ACK, 0));
 		break;
 	case RTRS_IMM_HB_ACK:
+		client_path_hb_ack(conn->path);
 		break;
 	default:
 		path_log(warn_ratelimited, conn->path,

@@ -3,21 +3,18 @@
  * Sessions.
  *
  * Created by rtrs_client_open() and destroyed by rtrs_client_close(), both in
- * the user's process context.  Between them the user submits (io.c), and paths
- * come and go on their own (path.c).
+ * the user's process context.  Between them the user submits (io.c), paths
+ * come and go on their own (path.c) and by the administrator's will (paths.c).
  *
  * How many buffers there are, and how large, is the server's to say; the first
  * path that is accepted sets these constants under setup_lock, and everything a
  * request ever needs is allocated then.  A server that later says less, or
  * another depth, is refused: slots and the block device's limits stand.
  *
- * The list of paths is read under RCU by submitters and changed under
- * paths_lock.  A path is freed only after it has left the list and a grace
- * period has passed.
- *
  * The user hears about the session as a whole: the first path up, the last one
  * down.  event_lock serialises these callbacks; nothing is told before open has
- * returned or after close has begun.
+ * returned or after close has begun.  A path becomes CONNECTED under it, too: no
+ * request can use it before the user has heard that all had been down.
  *
  * The memory belongs to the device in sysfs and goes with its last reference.
  */
@@ -41,6 +38,7 @@ static u32 nr_spares(u32 depth)
 
 static void free_slots(struct rtrs_client *clt)
 {
+	client_ids_free(clt);
 	kvfree(clt->slot);
 	kvfree(clt->by_id);
 	kvfree(clt->front);
@@ -77,6 +75,10 @@ static int alloc_slots(struct rtrs_client *clt)
 		slot->front = clt->front + (size_t)tag * nr_front;
 		client_slot_init(slot);
 		clt->by_id[tag] = slot;
+	}
+	if (client_ids_alloc(clt)) {
+		free_slots(clt);
+		return -ENOMEM;
 	}
 	return 0;
 }
@@ -166,20 +168,67 @@ int client_session_setup(struct rtrs_client *clt, struct client_path *path,
 	return err;
 }
 
+/* Under event_lock */
+static int path_up(struct rtrs_client *clt, struct client_path *path)
+{
+	/*
+	 * Whether the server has just made a new session or knew the one the
+	 * others are in cannot be told: ask again, so that it must know it.
+	 */
+	if (path->first_conn && clt->nr_up)
+		return -EAGAIN;
+	/*
+	 * Requests that ended without an answer since the server was asked may
+	 * still be queued there: ask again, so that it lets them end first.
+	 */
+	if (path->losses != clt->losses)
+		return -EAGAIN;
+	if (!client_path_set_state(path, CLIENT_CONNECTED))
+		return -ECANCELED;
+	path->up = true;
+	spin_lock_irq(&path->lock);
+	path->nr_up++;
+	spin_unlock_irq(&path->lock);
+	WRITE_ONCE(clt->nr_up, clt->nr_up + 1);
+	if (clt->nr_up == 1 && clt->opened && clt->cfg.link)
+		clt->cfg.link(clt->cfg.priv, RTRS_LINK_UP);
+	return 0;
+}
+
 /**
- * client_path_up() - a path has connected
- * @path:	the path
+ * client_path_up() - let a path carry requests
+ * @path:	CONNECTING; the server has accepted it
  *
  * Context: process context, sleeps; under the path's op_lock.
+ * Return: 0: it is CONNECTED; -EAGAIN: the attempt must be made again, because it
+ * could have made a new session at the server while others came up, or because
+ * requests of another path were lost meanwhile; -ECANCELED: it is not CONNECTING
+ * any more.
  */
-void client_path_up(struct client_path *path)
+int client_path_up(struct client_path *path)
 {
 	struct rtrs_client *clt = path->clt;
+	int err;
 
-	path->up = true;
 	mutex_lock(&clt->event_lock);
-	if (clt->nr_up++ == 0 && clt->opened && clt->cfg.link)
-		clt->cfg.link(clt->cfg.priv, RTRS_LINK_UP);
+	err = path_up(clt, path);
+	mutex_unlock(&clt->event_lock);
+	return err;
+}
+
+/**
+ * client_session_loss() - requests of a lost path have not been answered
+ * @clt:	the session
+ *
+ * Called before they are sent again or fail: a path that is CONNECTED by now
+ * takes them over, one that is being connected starts over.
+ *
+ * Context: process context, sleeps.
+ */
+void client_session_loss(struct rtrs_client *clt)
+{
+	mutex_lock(&clt->event_lock);
+	WRITE_ONCE(clt->losses, clt->losses + 1);
 	mutex_unlock(&clt->event_lock);
 }
 
@@ -197,7 +246,8 @@ void client_path_down(struct client_path *path)
 		return;
 	path->up = false;
 	mutex_lock(&clt->event_lock);
-	if (--clt->nr_up == 0 && clt->opened && clt->cfg.link)
+	WRITE_ONCE(clt->nr_up, clt->nr_up - 1);
+	if (!clt->nr_up && clt->opened && clt->cfg.link)
 		clt->cfg.link(clt->cfg.priv, RTRS_LINK_DOWN);
 	mutex_unlock(&clt->event_lock);
 }
@@ -207,6 +257,7 @@ static void session_release(struct device *dev)
 	struct rtrs_client *clt = to_client(dev);
 
 	free_slots(clt);
+	free_percpu(clt->turn);
 	kfree(clt);
 }
 
@@ -237,6 +288,11 @@ static struct rtrs_client *alloc_session(const struct rtrs_client_config *cfg)
 
 	if (!clt)
 		return NULL;
+	clt->turn = alloc_percpu(u32);
+	if (!clt->turn) {
+		kfree(clt);
+		return NULL;
+	}
 	strscpy(clt->name, cfg->name, sizeof(clt->name));
 	uuid_gen(&uuid);
 	memcpy(clt->uuid, &uuid, sizeof(clt->uuid));
@@ -248,6 +304,12 @@ static struct rtrs_client *alloc_session(const struct rtrs_client_config *cfg)
 	clt->nr_poll_queues = cfg->nr_poll_queues;
 	clt->copy_write = client_copybreak(true);
 	clt->copy_read = client_copybreak(false);
+	clt->policy = CLIENT_MIN_INFLIGHT;
+	init_waitqueue_head(&clt->changed);
+	spin_lock_init(&clt->ids.lock);
+	INIT_LIST_HEAD(&clt->ids.free);
+	INIT_LIST_HEAD(&clt->ids.answered);
+	INIT_LIST_HEAD(&clt->ids.holds);
 	mutex_init(&clt->paths_lock);
 	INIT_LIST_HEAD(&clt->paths);
 	mutex_init(&clt->setup_lock);
@@ -309,51 +371,17 @@ static int add_directory(struct rtrs_client *clt)
 	return 0;
 }
 
-static int add_path(struct rtrs_client *clt, const struct rtrs_addr *addr)
-{
-	struct client_path *path = client_path_create(clt, addr);
-
-	if (IS_ERR(path))
-		return PTR_ERR(path);
-	mutex_lock(&clt->paths_lock);
-	list_add_tail_rcu(&path->entry, &clt->paths);
-	mutex_unlock(&clt->paths_lock);
-	return client_path_open(path);
-}
-
-static void remove_paths(struct rtrs_client *clt)
-{
-	struct client_path *path, *next;
-	LIST_HEAD(gone);
-
-	/* Wake whoever connects, so that nobody waits for time limits below. */
-	WRITE_ONCE(clt->closing, true);
-	list_for_each_entry(path, &clt->paths, entry)
-		client_path_abandon(path);
-	list_for_each_entry(path, &clt->paths, entry)
-		client_path_sysfs_del(path);
-	list_for_each_entry(path, &clt->paths, entry)
-		client_path_close(path);
-
-	mutex_lock(&clt->paths_lock);
-	list_for_each_entry(path, &clt->paths, entry)
-		client_path_set_state(path, CLIENT_DEAD);
-	list_splice_init_rcu(&clt->paths, &gone, synchronize_rcu);
-	mutex_unlock(&clt->paths_lock);
-	list_for_each_entry_safe(path, next, &gone, entry)
-		client_path_free(path);
-}
-
 /**
  * rtrs_client_open() - open a session
  * @cfg:	what it shall be; copied
  *
- * Connects the paths one after the other; the first that fails makes the whole
- * call fail.
+ * Succeeds when a path is connected and the others have been tried; those that
+ * failed, or take longer than a few seconds after that, keep trying by themselves.
  *
  * Context: process context, sleeps, up to 31 seconds for each connection of
- * each path; a signal ends it.
- * Return: the session, or an ERR_PTR:
+ * a path; a signal ends it.
+ * Return: the session, or an ERR_PTR, that of the first path if none could be
+ * connected:
  * -EINVAL	the configuration, or a server with impossible sizes;
  * -EEXIST	a session of this name, or the same path twice;
  * -ECONNREFUSED nobody listens there, or the server gave no reason;
@@ -367,7 +395,6 @@ static void remove_paths(struct rtrs_client *clt)
 struct rtrs_client *rtrs_client_open(const struct rtrs_client_config *cfg)
 {
 	struct rtrs_client *clt;
-	unsigned int i;
 	int err;
 
 	err = check_config(cfg);
@@ -382,12 +409,10 @@ struct rtrs_client *rtrs_client_open(const struct rtrs_client_config *cfg)
 	err = add_directory(clt);
 	if (err)
 		goto unregister;
-	for (i = 0; i < cfg->nr_paths; i++) {
-		err = add_path(clt, &cfg->path[i]);
-		if (err) {
-			rtrs_client_close(clt);
-			return ERR_PTR(err);
-		}
+	err = client_paths_open(clt, cfg);
+	if (err) {
+		rtrs_client_close(clt);
+		return ERR_PTR(err);
 	}
 	mutex_lock(&clt->event_lock);
 	clt->opened = true;
@@ -418,7 +443,7 @@ void rtrs_client_close(struct rtrs_client *clt)
 	clt->opened = false;
 	mutex_unlock(&clt->event_lock);
 
-	remove_paths(clt);
+	client_paths_close(clt);
 	kobject_put(clt->paths_kobj);
 	device_del(&clt->dev);
 	unregister_name(clt);
