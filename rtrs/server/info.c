@@ -3,14 +3,16 @@
  * The INFO exchange, by which a path becomes usable, and its heartbeat.
  *
  * INFO_REQ lands in a buffer that is posted on the service connection before
- * that is accepted.  Its completion queues info_work, which runs once, in
- * process context, under path.setup: either the path is CONNECTED afterwards
- * and INFO_RSP is on its way, or the path is closing.  There is no other answer
- * to a bad INFO_REQ.
+ * that is accepted.  Its completion queues info_work, which runs in process
+ * context, under path.setup, once or, as long as operations of lost paths are in
+ * the way (fence.c), several times.  At last the path is CONNECTED and INFO_RSP
+ * is on its way, or the path is closing.  There is no other answer to a bad
+ * INFO_REQ.
  *
- * Keys are valid before INFO_RSP is posted, the user knows the session before
- * the state is CONNECTED, and the state is CONNECTED before INFO_RSP is posted:
- * a client may send requests as soon as it has seen that.
+ * Now that the client has shown that it means it, memory is allocated.  Keys are
+ * valid before INFO_RSP is posted, the user knows the session before the state
+ * is CONNECTED, and the state is CONNECTED before INFO_RSP is posted: a client
+ * may send requests as soon as it has seen that.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -39,7 +41,7 @@ static void info_req_done(struct ib_cq *cq, struct ib_wc *wc)
 	rtrs_conn_alive(&path->conns[0]->base);
 	path->info_len = wc->byte_len;
 	/* The close work waits for it after this connection is drained. */
-	queue_work(server_path_wq, &path->info_work);
+	queue_delayed_work(server_connect_wq, &path->info_work, 0);
 }
 
 /**
@@ -232,12 +234,22 @@ static const char *check_req(struct server_path *path)
 	}
 }
 
-static const char *prepare(struct server_path *path)
+/* Everything that takes memory, and can be done while old operations run. */
+static const char *allocate(struct server_path *path)
 {
-	const char *why = check_req(path);
+	struct rtrs_server_session *sess = path->sess;
 
-	if (why)
-		return why;
+	if (server_session_build(sess, ibdev_to_node(path->dom->base.dev)))
+		return "no memory for the session";
+	if (server_domain_map(sess, path->dom))
+		return "no memory for the device's view of the session";
+	if (server_mr_alloc(path))
+		return "no memory regions";
+	return NULL;
+}
+
+static const char *start(struct server_path *path)
+{
 	path->reg_cqe.done = regs_done;
 	if (post_receives(path))
 		return "receives could not be posted";
@@ -252,36 +264,75 @@ static const char *prepare(struct server_path *path)
 	return NULL;
 }
 
-/**
- * server_info_work() - work function of server_path.info_work
- * @work:	the work
- */
-void server_info_work(struct work_struct *work)
+/* The first run of the work: returns what is wrong with the path. */
+static const char *prepare(struct server_path *path)
 {
-	struct server_path *path = container_of(work, struct server_path,
-						info_work);
-	const char *why;
+	const char *why = check_req(path);
+
+	if (!why)
+		why = allocate(path);
+	if (why)
+		return why;
+	/* The client has done its part. */
+	cancel_delayed_work(&path->handshake);
+	server_fence_raise(path);
+	path->fenced = true;
+	return NULL;
+}
+
+static void connected(struct server_path *path)
+{
 	bool up;
 
-	mutex_lock(&path->setup);
-	if (READ_ONCE(path->state) != SERVER_CONNECTING)
-		goto unlock;
-	why = prepare(path);
-	if (why) {
-		server_path_close(path, why);
-		goto unlock;
-	}
 	spin_lock_irq(&path->lock);
 	up = server_path_move(path, SERVER_CONNECTED);
 	spin_unlock_irq(&path->lock);
 	if (!up)
-		goto unlock;
-	cancel_delayed_work(&path->handshake);
+		return;
 	path_info(path, "connected, %u connections\n", path->cid_num);
-	if (send_rsp(path))
+	if (send_rsp(path)) {
 		server_path_close(path, "INFO_RSP could not be sent");
+		return;
+	}
+	spin_lock_irq(&path->lock);
+	path->answered = true;
+	spin_unlock_irq(&path->lock);
+	rtrs_hb_start(&path->hb);
+}
+
+/**
+ * server_info_work() - work function of server_path.info_work
+ * @work:	the work
+ *
+ * Runs again as long as the fence is in the way.
+ */
+void server_info_work(struct work_struct *work)
+{
+	struct server_path *path = container_of(work, struct server_path,
+						info_work.work);
+	const char *why = NULL;
+	int err;
+
+	mutex_lock(&path->setup);
+	if (READ_ONCE(path->state) != SERVER_CONNECTING)
+		goto unlock;
+	if (!path->fenced)
+		why = prepare(path);
+	if (!why) {
+		err = server_fence_check(path);
+		if (err == -EAGAIN)
+			goto unlock;
+		if (err)
+			why = "operations of lost paths have not ended";
+		else if (server_fence_pass(path))
+			why = "no memory for second chunks";
+		else
+			why = start(path);
+	}
+	if (why)
+		server_path_close(path, why);
 	else
-		rtrs_hb_start(&path->hb);
+		connected(path);
 unlock:
 	mutex_unlock(&path->setup);
 }

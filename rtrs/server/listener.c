@@ -8,10 +8,10 @@
  * uses it, closes the paths it has and waits for them: when the callback
  * returns nothing of ours refers to the device.
  *
- * Connection requests arrive in the CM's handler, which may sleep but must not
- * wait for our own work.  A request that fails is rejected with its errno and
- * its CM id goes with a non-zero return; once a path has taken the id, only the
- * path's close work destroys it.
+ * CM events of a connection arrive in the CM's handler, which may sleep but must
+ * not wait for our own work.  Connection requests are handed over to connect.c;
+ * once a path has taken a request's CM id, only the path's close work destroys
+ * it.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -20,7 +20,6 @@
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 #include <rdma/ib.h>
-#include <rdma/ib_cm.h>
 
 #include "server.h"
 
@@ -30,137 +29,13 @@
 static DEFINE_MUTEX(the_lock);
 static struct rtrs_server *the_server;
 
-/*
- * Connection requests
- */
-
-static struct server_dev *find_dev(struct rtrs_server *srv,
-				   const struct ib_device *dev)
-{
-	struct server_dev *sdev;
-
-	list_for_each_entry(sdev, &srv->devices, entry)
-		if (sdev->dev == dev)
-			return sdev;
-	return NULL;
-}
-
-static struct server_path *find_path(struct rtrs_server_session *sess,
-				     const u8 *uuid)
-{
-	struct server_path *path;
-
-	list_for_each_entry(path, &sess->paths, entry)
-		if (!memcmp(path->uuid, uuid, RTRS_UUID_LEN))
-			return path;
-	return NULL;
-}
-
-/* Rule 9: may the session have this path? */
-static int may_add_path(struct rtrs_server_session *sess,
-			const struct rdma_cm_id *cm_id)
-{
-	const struct rdma_addr *addr = &cm_id->route.addr;
-	struct server_path *path;
-
-	if (sess->nr_paths >= RTRS_MAX_PATHS)
-		return -ECONNRESET;
-	list_for_each_entry(path, &sess->paths, entry)
-		if (rtrs_addr_equal(&path->client, &addr->dst_addr) &&
-		    rtrs_addr_equal(&path->server, &addr->src_addr))
-			return -EEXIST;
-	return 0;
-}
-
-/* Rules 6 to 9: the path a request is for, with a reference */
-static struct server_path *path_for(struct rtrs_server *srv,
-				    struct rdma_cm_id *cm_id,
-				    const struct rtrs_conn_req *req)
-{
-	struct server_dev *sdev = find_dev(srv, cm_id->device);
-	struct rtrs_server_session *sess;
-	struct server_path *path;
-	int err;
-
-	lockdep_assert_held(&srv->lock);
-	if (srv->closing || !sdev)
-		return ERR_PTR(-ENXIO);
-	sess = server_session_find(srv, req->session_uuid);
-	if (!sess && !req->first_conn)
-		return ERR_PTR(-ENXIO);
-	if (!sess)
-		sess = server_session_create(srv, req->session_uuid,
-					     ibdev_to_node(cm_id->device));
-	if (IS_ERR(sess))
-		return ERR_CAST(sess);
-
-	path = find_path(sess, req->path_uuid);
-	if (path) {
-		server_path_get(path);
-	} else {
-		err = may_add_path(sess, cm_id);
-		path = err ? ERR_PTR(err) :
-			     server_path_create(sess, sdev, cm_id, req);
-	}
-	if (!sess->nr_paths)
-		server_session_unlink(sess);
-	server_session_put(sess);
-	return path;
-}
-
-static int handle_request(struct rtrs_server *srv, struct rdma_cm_id *cm_id,
-			  const struct rdma_conn_param *param)
-{
-	struct rtrs_conn_req req;
-	struct server_path *path;
-	char from[RTRS_ADDR_STRLEN];
-	int err;
-
-	rtrs_addr_format(&cm_id->route.addr.dst_addr, from, sizeof(from));
-	err = rtrs_conn_req_decode(param->private_data, param->private_data_len,
-				   &req);
-	if (err) {
-		pr_info_ratelimited("connection request from %s refused: %s\n",
-				    from, err == -EPROTO ?
-				    "foreign magic or version" : "malformed");
-		return -ECONNRESET;
-	}
-	mutex_lock(&srv->lock);
-	path = path_for(srv, cm_id, &req);
-	mutex_unlock(&srv->lock);
-	err = PTR_ERR_OR_ZERO(path);
-	if (!err) {
-		err = server_path_accept(path, cm_id, &req);
-		server_path_put(path);
-	}
-	if (err)
-		pr_info_ratelimited("connection %u from %s, attempt %u, refused: %d\n",
-				    req.cid, from, req.recon_cnt, err);
-	return err;
-}
-
-static int on_request(struct rtrs_server *srv, struct rdma_cm_id *cm_id,
-		      const struct rdma_conn_param *param)
-{
-	struct rtrs_conn_rsp rsp = {};
-	struct rtrs_wire_conn_rsp msg;
-
-	rsp.error = handle_request(srv, cm_id, param);
-	if (!rsp.error)
-		return 0;
-	rtrs_conn_rsp_encode(&msg, &rsp);
-	rdma_reject(cm_id, &msg, sizeof(msg), IB_CM_REJ_CONSUMER_DEFINED);
-	/* The CM destroys the id. */
-	return rsp.error;
-}
-
 static int cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *ev)
 {
 	struct server_conn *conn = cm_id->context;
 
 	if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST)
-		return on_request(cm_id->context, cm_id, &ev->param.conn);
-	/* The listeners see the removal of devices; cm_dev_remove() acts. */
+		return server_knock(cm_id->context, cm_id, &ev->param.conn);
+	/* Listeners see the removal of devices, knocks that the client left. */
 	if (cm_id->context == READ_ONCE(the_server))
 		return 0;
 
@@ -253,6 +128,25 @@ static void stop_listening(struct rtrs_server *srv)
  * Devices
  */
 
+/**
+ * server_dev_find() - look a device up
+ * @srv:	the listening user, locked
+ * @dev:	the device
+ *
+ * Return: the device, or NULL: it must not be used, or not any more.
+ */
+struct server_dev *server_dev_find(struct rtrs_server *srv,
+				   const struct ib_device *dev)
+{
+	struct server_dev *sdev;
+
+	lockdep_assert_held(&srv->lock);
+	list_for_each_entry(sdev, &srv->devices, entry)
+		if (sdev->dev == dev)
+			return sdev;
+	return NULL;
+}
+
 static void dev_unused(struct kref *ref)
 {
 	complete(&container_of(ref, struct server_dev, ref)->unused);
@@ -327,8 +221,14 @@ static void cm_dev_remove(struct ib_device *dev, void *data)
 	kfree(sdev);
 }
 
+/* There are no devices and no listeners any more, or never were. */
 static void server_free(struct rtrs_server *srv)
 {
+	/* Late requests find nothing to connect to. */
+	flush_workqueue(server_connect_wq);
+	WRITE_ONCE(the_server, NULL);
+	/* The works of the last paths may still have their last lines to run. */
+	flush_workqueue(server_path_wq);
 	mutex_destroy(&srv->listen_lock);
 	mutex_destroy(&srv->lock);
 	kfree(srv);
@@ -350,6 +250,7 @@ static struct rtrs_server *server_start(const struct rtrs_server_ops *ops,
 	mutex_init(&srv->lock);
 	INIT_LIST_HEAD(&srv->sessions);
 	INIT_LIST_HEAD(&srv->devices);
+	init_waitqueue_head(&srv->gone);
 	mutex_init(&srv->listen_lock);
 	srv->client.name = "rtrs_server";
 	srv->client.add = cm_dev_add;
@@ -362,7 +263,6 @@ static struct rtrs_server *server_start(const struct rtrs_server_ops *ops,
 		ib_unregister_client(&srv->client);
 	}
 	if (err) {
-		WRITE_ONCE(the_server, NULL);
 		server_free(srv);
 		return ERR_PTR(err);
 	}
@@ -413,9 +313,6 @@ void rtrs_server_close(struct rtrs_server *srv)
 	mutex_unlock(&srv->lock);
 	/* Removes all devices from our view, and with them the paths. */
 	ib_unregister_client(&srv->client);
-	/* The works of the last paths may still have their last lines to run. */
-	flush_workqueue(server_path_wq);
-	WRITE_ONCE(the_server, NULL);
 	server_free(srv);
 	mutex_unlock(&the_lock);
 }

@@ -2,8 +2,8 @@
 /*
  * Memory regions: the keys by which a client reaches the chunks over one path.
  *
- * Allocated with the path, registered by its service connection when INFO_REQ
- * is processed, and from then on used by requests: whoever operates on a buffer
+ * Allocated and registered over the service connection when INFO_REQ is
+ * processed, and from then on used by requests: whoever operates on a buffer
  * id may void and renew the key of its chunk, so no lock is needed.
  * Deregistered by the close work after the queue pairs are drained.
  *
@@ -21,11 +21,11 @@
 /* Registrations in flight; any service connection has room for as many. */
 #define MR_BATCH	16
 
-static u32 chunks_per_mr(struct server_path *path)
+static u32 chunks_per_mr(const struct rtrs_server_session *sess,
+			 const struct ib_device *dev)
 {
-	struct rtrs_server_session *sess = path->sess;
 	u32 pages = sess->chunk_size / SERVER_MR_PAGE;
-	u32 n = path->dom->base.dev->attrs.max_fast_reg_page_list_len / pages;
+	u32 n = dev->attrs.max_fast_reg_page_list_len / pages;
 
 	if (n && sess->always_invalidate)
 		return 1;
@@ -34,22 +34,46 @@ static u32 chunks_per_mr(struct server_path *path)
 	return n;
 }
 
-/* Pages of the chunk's pieces as the region's page list */
-static int mr_map(struct server_path *path, u32 index)
+/**
+ * server_mr_layout() - how many chunks will share a region
+ * @path:	new path
+ * @dev:	device it runs on
+ *
+ * Return: 0, or -EOPNOTSUPP: the device cannot register a whole chunk.
+ */
+int server_mr_layout(struct server_path *path, struct ib_device *dev)
 {
-	struct rtrs_server_session *sess = path->sess;
+	path->mr_chunks = chunks_per_mr(path->sess, dev);
+	if (path->mr_chunks)
+		return 0;
+	path_err(path, "device %s cannot register a chunk of %u bytes, only %u pages; lower max_chunk_size\n",
+		 dev_name(&dev->dev), path->sess->chunk_size,
+		 dev->attrs.max_fast_reg_page_list_len);
+	return -EOPNOTSUPP;
+}
+
+/**
+ * server_mr_map() - make the pages of the chunks' pieces a region's page list
+ * @path:	CONNECTING
+ * @index:	the region, which is not registered
+ *
+ * Context: process context, sleeps.
+ * Return: 0, -ENOMEM or what the device said.
+ */
+int server_mr_map(struct server_path *path, u32 index)
+{
 	u32 i, c, nr = 0, id = index * path->mr_chunks;
 	struct scatterlist *sgl, *sg;
 	int n;
 
 	for (c = 0; c < path->mr_chunks; c++)
-		nr += server_chunk(sess, id + c)->nr_ext;
+		nr += server_chunk(path, id + c)->nr_ext;
 	sgl = kvmalloc_array(nr, sizeof(*sgl), GFP_KERNEL);
 	if (!sgl)
 		return -ENOMEM;
 	sg_init_table(sgl, nr);
 	for (sg = sgl, c = 0; c < path->mr_chunks; c++) {
-		struct server_buf *buf = server_chunk(sess, id + c);
+		struct server_buf *buf = server_chunk(path, id + c);
 
 		for (i = 0; i < buf->nr_ext; i++, sg = sg_next(sg)) {
 			sg_set_page(sg, buf->ext[i].bv_page,
@@ -67,11 +91,10 @@ static int mr_map(struct server_path *path, u32 index)
 
 /**
  * server_mr_alloc() - allocate the regions of a path
- * @path:	new path, has its domain
+ * @path:	CONNECTING, the device can reach the session's memory
  *
  * Context: process context, sleeps.
- * Return: 0; -EOPNOTSUPP: the device cannot register a whole chunk; or what
- * the device said.  server_mr_free() cleans up.
+ * Return: 0, -ENOMEM or what the device said.  server_mr_free() cleans up.
  */
 int server_mr_alloc(struct server_path *path)
 {
@@ -81,13 +104,6 @@ int server_mr_alloc(struct server_path *path)
 	struct ib_mr *mr;
 	int err;
 
-	path->mr_chunks = chunks_per_mr(path);
-	if (!path->mr_chunks) {
-		path_err(path, "device %s cannot register a chunk of %u bytes, only %u pages; lower max_chunk_size\n",
-			 dev_name(&dev->dev), sess->chunk_size,
-			 dev->attrs.max_fast_reg_page_list_len);
-		return -EOPNOTSUPP;
-	}
 	pages = path->mr_chunks * (sess->chunk_size / SERVER_MR_PAGE);
 	path->mr = kvcalloc(sess->depth / path->mr_chunks, sizeof(*path->mr),
 			    GFP_KERNEL);
@@ -102,11 +118,12 @@ int server_mr_alloc(struct server_path *path)
 			return PTR_ERR(mr);
 		}
 		path->mr[path->nr_mrs++] = mr;
-		err = mr_map(path, path->nr_mrs - 1);
+		err = server_mr_map(path, path->nr_mrs - 1);
 		if (err)
 			return err;
 		/* A key is never used twice in a row. */
 		ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
+		cond_resched();
 	}
 	return 0;
 }
@@ -151,7 +168,6 @@ static int register_batch(struct server_path *path, struct ib_reg_wr *wr,
  */
 int server_mr_register(struct server_path *path)
 {
-	struct rtrs_server_session *sess = path->sess;
 	struct ib_reg_wr *wr;
 	u32 i, nr;
 	int err = 0;
@@ -159,10 +175,6 @@ int server_mr_register(struct server_path *path)
 	wr = kmalloc_array(MR_BATCH, sizeof(*wr), GFP_KERNEL);
 	if (!wr)
 		return -ENOMEM;
-	mutex_lock(&sess->lock);
-	WRITE_ONCE(sess->nr_registered, sess->nr_registered + 1);
-	path->is_registered = true;
-	mutex_unlock(&sess->lock);
 	for (i = 0; i < path->nr_mrs && !err; i += nr) {
 		nr = min_t(u32, MR_BATCH, path->nr_mrs - i);
 		err = register_batch(path, wr, i, nr);
@@ -185,10 +197,10 @@ void server_mr_free(struct server_path *path)
 		ib_dereg_mr(path->mr[--path->nr_mrs]);
 	kvfree(path->mr);
 	path->mr = NULL;
-	if (!path->is_registered)
+	if (!path->has_keys)
 		return;
 	mutex_lock(&sess->lock);
-	WRITE_ONCE(sess->nr_registered, sess->nr_registered - 1);
-	path->is_registered = false;
+	sess->nr_keys--;
+	WRITE_ONCE(path->has_keys, false);
 	mutex_unlock(&sess->lock);
 }

@@ -5,11 +5,13 @@
  * A path is created by the first connection request with an unknown path uuid,
  * under the server's lock, and is in its session's list until the close work
  * takes it out.  The list, every connection and everybody who found it in the
- * list hold a reference.
+ * list hold a reference.  What takes time comes later: the protection domain
+ * with the first connection, memory and regions with INFO_REQ.
  *
  * The state moves under path.lock, in server_path_move() and nowhere else.
  * Accepting a connection and processing INFO_REQ happen under path.setup and
- * only while the state is CONNECTING.
+ * only while the state is CONNECTING.  Around rdma_accept() the CM's handler is
+ * kept out as well: it must find the connection as the id's context.
  *
  * Every path ends through one door, server_path_close(): from any context, any
  * number of times, by whatever cause.  It sets CLOSING and queues the close
@@ -20,11 +22,13 @@
  *   2. stop the heartbeat and the handshake timer; no new operations
  *   3. disconnect and drain all connections: no completion handler runs any
  *      more, the device touches none of our memory
- *   4. end what only waited for the device: parked responses, copies of
- *      requests behind an earlier operation, invalidations without completion
- *   5. wait for the user's operations; their answers are discarded
+ *   4. end what only waited: held requests, copies of requests behind an
+ *      earlier operation, for a spare buffer, parked responses, invalidations
+ *      without completion
+ *   5. wait for the user's operations; their answers are discarded; regions go,
+ *      so that other paths of the session need not wait any longer
  *   6. remove the directory in sysfs; tell the user if this was the last path
- *   7. regions, queue pairs, domain, CM ids
+ *   7. queue pairs, domain, CM ids
  *   8. CLOSED; out of the session's list, and the session out of the server's
  *      if that was its last path; give the device back
  *
@@ -33,17 +37,20 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/bitmap.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
 #include "server.h"
+#include "trace.h"
 
-/* What the service connection can have under way */
-#define SERVICE_SEND_WR		1024U
-#define SERVICE_RECV_WR		1024U
 /* Credits make a short send queue safe, but it should hold a few responses. */
 #define IO_SEND_WR_MIN		64U
 #define IO_SEND_WR_MAX		2048U
+/* Estimates of what the device's driver takes, bytes */
+#define SEND_WR_CLAIM		128U
+#define RECV_WR_CLAIM		64U
+#define MR_CLAIM		256U
 
 /**
  * server_path_move() - change the state
@@ -54,12 +61,15 @@
  */
 bool server_path_move(struct server_path *path, enum server_path_state to)
 {
+	enum server_path_state from = path->state;
+
 	lockdep_assert_held(&path->lock);
-	if (!server_path_may(path->state, to))
+	if (!server_path_may(from, to))
 		return false;
 	/* Whoever sees CONNECTED sees all that was set up before. */
 	smp_store_release(&path->state, to);
 	wake_up(&path->wait);
+	trace_rtrs_server_state(path, from, to);
 	return true;
 }
 
@@ -98,6 +108,7 @@ static void path_release(struct kref *ref)
 	percpu_ref_exit(&path->users);
 	free_percpu(path->stats);
 	kvfree(path->conns);
+	bitmap_free(path->alt_ids);
 	mutex_destroy(&path->setup);
 	kfree(path);
 	server_session_put(sess);
@@ -128,12 +139,37 @@ static void conn_sent(struct rtrs_conn *base)
 	smp_mb__after_atomic();
 	if (!list_empty_careful(&conn->parked))
 		server_conn_resume(conn);
+	/* A probe may have found no room. */
+	if (unlikely(READ_ONCE(conn->path->suspect)))
+		server_path_probe(conn->path);
 }
 
 static const struct rtrs_conn_ops conn_ops = {
 	.error	= conn_error,
 	.sent	= conn_sent,
 };
+
+static u32 recv_wrs(const struct rtrs_server_session *sess, u16 cid)
+{
+	return cid ? sess->depth : SERVICE_RECV_WR;
+}
+
+static u32 send_wrs(const struct rtrs_server_session *sess, u16 cid)
+{
+	if (!cid)
+		return SERVICE_SEND_WR;
+	return clamp((sess->always_invalidate ? 5 : 3) * sess->depth,
+		     IO_SEND_WR_MIN, IO_SEND_WR_MAX);
+}
+
+/* Scatter entries that a buffer in few pieces needs */
+static u32 send_sges(const struct rtrs_server_session *sess,
+		     const struct ib_device_attr *attr)
+{
+	u32 pages = DIV_ROUND_UP(sess->max_io_size, PAGE_SIZE);
+
+	return min3(pages, SERVER_MAX_SGE, (u32)attr->max_send_sge);
+}
 
 static struct server_conn *conn_create(struct server_path *path, u16 cid,
 				       struct rdma_cm_id *cm_id)
@@ -146,7 +182,7 @@ static struct server_conn *conn_create(struct server_path *path, u16 cid,
 		.comp_vector	= cid,
 	};
 	struct server_conn *conn;
-	u32 nr_recv, max_wr;
+	u32 max_wr;
 	int err;
 
 	conn = kzalloc_node(sizeof(*conn), GFP_KERNEL,
@@ -162,15 +198,10 @@ static struct server_conn *conn_create(struct server_path *path, u16 cid,
 
 	/* Both queues share a completion queue. */
 	max_wr = min(attr->max_qp_wr, attr->max_cqe / 2) - 2;
-	nr_recv = cid ? sess->depth : SERVICE_RECV_WR;
-	conn->nr_recv = min(nr_recv, max_wr - 1);
+	conn->nr_recv = min(recv_wrs(sess, cid), max_wr - 1);
 	p.max_recv_wr = conn->nr_recv + 1;
-	p.max_send_wr = cid ? (sess->always_invalidate ? 5 : 3) * sess->depth :
-			      SERVICE_SEND_WR;
-	p.max_send_wr = clamp(p.max_send_wr, IO_SEND_WR_MIN,
-			      min(IO_SEND_WR_MAX, max_wr));
-	conn->max_sge = clamp_t(u32, sess->max_ext, 1,
-				min_t(u32, SERVER_MAX_SGE, attr->max_send_sge));
+	p.max_send_wr = min(send_wrs(sess, cid), max_wr);
+	conn->max_sge = send_sges(sess, attr);
 	p.max_send_sge = conn->max_sge;
 	err = rtrs_conn_create(&conn->base, &p);
 	if (err) {
@@ -199,7 +230,8 @@ static void conns_destroy(struct server_path *path)
 	for (cid = 0; cid < path->cid_num; cid++)
 		if (path->conns[cid])
 			rtrs_conn_destroy(&path->conns[cid]->base);
-	rtrs_domain_put(&path->dom->base);
+	if (path->dom)
+		rtrs_domain_put(&path->dom->base);
 	path->dom = NULL;
 	for (cid = 0; cid < path->cid_num; cid++) {
 		struct server_conn *conn = path->conns[cid];
@@ -245,32 +277,60 @@ static bool starts_over(struct server_path *path,
 	       rtrs_addr_equal(&path->client, &cm_id->route.addr.dst_addr);
 }
 
-/* Rules 8 and 10 of the specification; the setup lock is held. */
-static int accept_locked(struct server_path *path, struct rdma_cm_id *cm_id,
-			 const struct rtrs_conn_req *req)
+static int get_domain(struct server_path *path, struct ib_device *dev)
+{
+	struct rtrs_domain *dom;
+
+	if (path->dom)
+		return 0;
+	dom = rtrs_domain_get(&path->sess->domains, dev);
+	if (IS_ERR(dom))
+		return PTR_ERR(dom);
+	path->dom = container_of(dom, struct server_domain, base);
+	return 0;
+}
+
+static int add_conn(struct server_path *path, struct rdma_cm_id *cm_id,
+		    const struct rtrs_conn_req *req)
 {
 	struct server_conn *conn;
-	int err = 0;
+	int err = get_domain(path, cm_id->device);
 
-	if (starts_over(path, cm_id, req))
-		server_path_close(path, "the client starts over");
-	if (READ_ONCE(path->state) != SERVER_CONNECTING ||
-	    req->cid_num != path->cid_num || path->conns[req->cid])
-		return -ECONNRESET;
-
+	if (err)
+		return err;
 	conn = conn_create(path, req->cid, cm_id);
-	if (IS_ERR(conn)) {
-		path_err(path, "no queue pair for connection %u: %ld\n",
-			 req->cid, PTR_ERR(conn));
-		server_path_close(path, "a connection could not be created");
+	if (IS_ERR(conn))
 		return PTR_ERR(conn);
-	}
 	/* From here on the CM id is the path's, which lives until it is gone. */
 	server_path_get(path);
 	cm_id->context = conn;
 	path->conns[req->cid] = conn;
 	path->nr_conns++;
 	path->recon_cnt = req->recon_cnt;
+	return 0;
+}
+
+/* Rules 8 and 10 of the specification; the setup lock is held. */
+static int accept_locked(struct server_path *path, struct rdma_cm_id *cm_id,
+			 const struct rtrs_conn_req *req)
+{
+	int err;
+
+	if (starts_over(path, cm_id, req))
+		server_path_close(path, "the client starts over");
+	if (READ_ONCE(path->state) >= SERVER_CLOSING)
+		return -EBUSY;
+	if (READ_ONCE(path->state) != SERVER_CONNECTING ||
+	    req->cid_num != path->cid_num || path->conns[req->cid])
+		return -ECONNRESET;
+
+	err = add_conn(path, cm_id, req);
+	if (err) {
+		path_err(path, "no queue pair for connection %u: %d\n",
+			 req->cid, err);
+		server_path_close(path, "a connection could not be created");
+		return err;
+	}
 	mod_delayed_work(server_wq, &path->handshake,
 			 msecs_to_jiffies(SERVER_HANDSHAKE_MS));
 	if (!req->cid)
@@ -288,12 +348,13 @@ static int accept_locked(struct server_path *path, struct rdma_cm_id *cm_id,
 /**
  * server_path_accept() - take a connection that the client asks for
  * @path:	the path
- * @cm_id:	the connection's CM id
+ * @cm_id:	the connection's CM id, not accepted yet
  * @req:	the checked request
  *
- * Context: handler of @cm_id.
+ * Context: process context, sleeps; not from a handler of @cm_id.
  * Return: 0: @cm_id belongs to the path, even if it is closing already; else
- * the errno to reject with, the caller gets rid of @cm_id.
+ * the errno to reject with, the caller gets rid of @cm_id.  -EBUSY: the path is
+ * closing, and what it was asked for may succeed when it is gone.
  */
 int server_path_accept(struct server_path *path, struct rdma_cm_id *cm_id,
 		       const struct rtrs_conn_req *req)
@@ -301,7 +362,9 @@ int server_path_accept(struct server_path *path, struct rdma_cm_id *cm_id,
 	int err;
 
 	mutex_lock(&path->setup);
+	rdma_lock_handler(cm_id);
 	err = accept_locked(path, cm_id, req);
+	rdma_unlock_handler(cm_id);
 	mutex_unlock(&path->setup);
 	return err;
 }
@@ -334,17 +397,21 @@ static void close_work(struct work_struct *work)
 	percpu_ref_kill(&path->users);
 
 	conns_stop(path);
-	cancel_work_sync(&path->info_work);
+	server_fence_leave(path);
+	cancel_delayed_work_sync(&path->info_work);
 
-	server_io_abort(path);
+	/* The session may have no memory yet. */
+	if (path->is_up)
+		server_op_abort(path);
 	wait_for_completion(&path->unused);
-	server_spare_release(path);
+	if (path->is_up)
+		server_spare_release(path);
 	server_info_free(path);
+	server_mr_free(path);
+	server_fence_kick(sess);
 
 	server_sysfs_remove(path);
 	server_session_down(path);
-
-	server_mr_free(path);
 	conns_destroy(path);
 
 	spin_lock_irq(&path->lock);
@@ -353,9 +420,12 @@ static void close_work(struct work_struct *work)
 
 	mutex_lock(&srv->lock);
 	list_del(&path->entry);
+	server_unclaim(srv, &path->claimed, path->claimed);
 	if (!--sess->nr_paths)
 		server_session_unlink(sess);
+	WRITE_ONCE(srv->departed, srv->departed + 1);
 	mutex_unlock(&srv->lock);
+	wake_up_all(&srv->gone);
 	server_dev_put(path->sdev);
 	server_path_put(path);
 }
@@ -383,34 +453,33 @@ static void path_init(struct server_path *path, struct rdma_cm_id *cm_id,
 	init_completion(&path->unused);
 	init_completion(&path->kobj_released);
 	INIT_WORK(&path->close_work, close_work);
-	INIT_WORK(&path->info_work, server_info_work);
+	INIT_DELAYED_WORK(&path->info_work, server_info_work);
 	INIT_DELAYED_WORK(&path->handshake, handshake_work);
-	rtrs_hb_init(&path->hb, &server_hb_ops, RTRS_HB_INTERVAL_MS,
-		     RTRS_HB_MAX_MISSED);
+	server_fence_init(path);
+	rtrs_hb_init(&path->hb, &server_hb_ops,
+		     max(READ_ONCE(server_hb_interval_ms), 100U),
+		     READ_ONCE(server_hb_max_missed));
 }
 
-static int path_alloc(struct server_path *path, struct ib_device *dev)
+static int path_alloc(struct server_path *path)
 {
-	struct rtrs_domain *dom;
-	int err;
-
 	path->conns = kvcalloc(path->cid_num, sizeof(*path->conns), GFP_KERNEL);
 	path->stats = alloc_percpu(struct server_stats);
 	if (!path->conns || !path->stats)
 		return -ENOMEM;
-	err = percpu_ref_init(&path->users, path_unused, 0, GFP_KERNEL);
-	if (err)
-		return err;
-	dom = rtrs_domain_get(&path->sess->domains, dev);
-	if (IS_ERR(dom))
-		return PTR_ERR(dom);
-	path->dom = container_of(dom, struct server_domain, base);
-	err = server_mr_alloc(path);
-	if (err) {
-		server_mr_free(path);
-		rtrs_domain_put(dom);
-	}
-	return err;
+	return percpu_ref_init(&path->users, path_unused, 0, GFP_KERNEL);
+}
+
+/* What a path costs besides the session's memory; see memory.c */
+static u64 path_claim(const struct rtrs_server_session *sess, u16 cid_num)
+{
+	u64 bytes = SERVICE_SEND_WR * SEND_WR_CLAIM +
+		    SERVICE_RECV_WR * RECV_WR_CLAIM;
+
+	bytes += (u64)(cid_num - 1) * (send_wrs(sess, 1) * SEND_WR_CLAIM +
+				       recv_wrs(sess, 1) * RECV_WR_CLAIM);
+	return bytes + (u64)sess->depth *
+	       (sess->chunk_size / SERVER_MR_PAGE * sizeof(u64) + MR_CLAIM);
 }
 
 /**
@@ -421,8 +490,9 @@ static int path_alloc(struct server_path *path, struct ib_device *dev)
  * @req:	the checked request
  *
  * Context: process context, sleeps.
- * Return: the path, with a reference for the caller, or an ERR_PTR: -ENOMEM,
- * -EOPNOTSUPP or what the device said.
+ * Return: the path, with a reference for the caller, or an ERR_PTR: -ENOMEM:
+ * no memory, or more than clients may claim; -EOPNOTSUPP: the device cannot
+ * register a chunk.
  */
 struct server_path *server_path_create(struct rtrs_server_session *sess,
 				       struct server_dev *sdev,
@@ -439,9 +509,13 @@ struct server_path *server_path_create(struct rtrs_server_session *sess,
 	path_init(path, cm_id, req);
 	kref_get(&sess->ref);
 	path->sess = sess;
-	err = path_alloc(path, cm_id->device);
+	err = server_mr_layout(path, cm_id->device);
+	if (!err)
+		err = path_alloc(path);
+	if (!err)
+		err = server_claim(sess->srv, &path->claimed,
+				   path_claim(sess, req->cid_num));
 	if (err) {
-		path_err(path, "no resources: %d\n", err);
 		server_path_put(path);
 		return ERR_PTR(err);
 	}

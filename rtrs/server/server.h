@@ -7,19 +7,25 @@
  *
  * Locks, outermost first:
  *   path.setup      one connection is being accepted, or INFO processed
- *   server.lock     sessions, their lists of paths, names, devices
+ *   server.lock     sessions, their lists of paths, names, devices, claims
+ *   session.build   the session's memory is being allocated
  *   session.lock    how many paths are up, the user's session, the directory
- *   path.lock       the path's state                               (spin, irq)
- *   conn.park_lock  what waits for room in the send queue          (spin, irq)
- *   op.lock         who uses a buffer id                           (spin, irq)
- * Of server.lock and session.lock only one is held at a time, of the last three
- * as well.
+ *   domains.lock    DMA mappings (of struct rtrs_domain_pool)
+ *   path.lock       the path's state, what is held            (spin, irq)
+ *   session.fence_lock  paths that wait for the fence         (spin, irq)
+ *   session.spare_lock  operations that wait for a spare      (spin, irq)
+ *   conn.park_lock  what waits for room in the send queue     (spin, irq)
+ *   op.lock         who uses a buffer id                      (spin, irq)
+ * Of the mutexes below path.setup only one is held at a time, but for
+ * domains.lock inside session.build; of the spinlocks only one as well.
  */
 #ifndef RTRS_SERVER_H
 #define RTRS_SERVER_H
 
+#include <linux/atomic.h>
 #include <linux/completion.h>
 #include <linux/device.h>
+#include <linux/dma-direction.h>
 #include <linux/kobject.h>
 #include <linux/percpu-refcount.h>
 #include <linux/wait.h>
@@ -39,26 +45,46 @@
 #define SERVER_MAX_SGE		8
 /* A path whose handshake makes no progress is given up. */
 #define SERVER_HANDSHAKE_MS	30000
+/* A new path waits so long for the operations of lost ones; clients wait 30 s. */
+#define SERVER_FENCE_MS		25000
+/* ... and so long for those that use a chunk whose key is void. */
+#define SERVER_VOID_MS		2000
+/* A connection request waits so long for the path it replaces. */
+#define SERVER_TAKEOVER_MS	2000
+/* What the service connection can have under way */
+#define SERVICE_SEND_WR		1024U
+#define SERVICE_RECV_WR		1024U
 
 /**
  * struct server_config - what the module parameters ask for
  * @depth:	chunks of a session
  * @chunk_size:	bytes of a chunk
  * @always_invalidate: the user never sees memory that a client can write to
- * @nr_spares:	large private buffers of a session, with @always_invalidate
+ * @small_size:	bytes of the small private buffer of each chunk, 0: none
+ * @nr_spares:	large private buffers a session begins with
  */
 struct server_config {
 	u32	depth;
 	u32	chunk_size;
 	bool	always_invalidate;
+	u32	small_size;
 	u32	nr_spares;
 };
 
 extern struct server_config server_config;
 
-/* Handshake timers, requests that waited for an earlier one */
+/* Parameters that may change while we run */
+extern unsigned int server_max_sessions;
+extern unsigned int server_max_paths;
+extern unsigned int server_max_conns;
+extern unsigned int server_hb_interval_ms;
+extern unsigned int server_hb_max_missed;
+
+/* Handshake timers; operations that waited for an earlier one or for memory */
 extern struct workqueue_struct *server_wq;
-/* INFO processing and closing of paths: may wait long for the user */
+/* Connection requests and INFO processing: allocate, but never wait for the user */
+extern struct workqueue_struct *server_connect_wq;
+/* Closing of paths: may wait long for the user */
 extern struct workqueue_struct *server_path_wq;
 
 /**
@@ -68,7 +94,12 @@ extern struct workqueue_struct *server_path_wq;
  * @lock:	everything below but @listen_*
  * @sessions:	all of them
  * @devices:	RDMA devices that may be used
+ * @nr_sessions: how many
  * @closing:	no new connections
+ * @claimed:	bytes that clients have claimed
+ * @knocks:	connection requests being worked on
+ * @departed:	counts the paths that have gone
+ * @gone:	woken by that
  * @listen_lock: serialises the two below
  * @listen_ip:	listener for IPv4 and IPv6
  * @listen_ib:	listener for GIDs
@@ -82,7 +113,12 @@ struct rtrs_server {
 	struct mutex		lock;
 	struct list_head	sessions;
 	struct list_head	devices;
+	unsigned int		nr_sessions;
 	bool			closing;
+	atomic64_t		claimed;
+	atomic_t		knocks;
+	u32			departed;
+	wait_queue_head_t	gone;
 
 	struct mutex		listen_lock;
 	struct rdma_cm_id	*listen_ip;
@@ -111,11 +147,13 @@ struct server_dev {
  * @ext:	the pieces
  * @nr_ext:	how many
  * @first:	index of the first one's DMA address in server_domain.dma
+ * @dir:	what devices do with it
  */
 struct server_buf {
-	struct bio_vec	*ext;
-	u32		nr_ext;
-	u32		first;
+	struct bio_vec		*ext;
+	u32			nr_ext;
+	u32			first;
+	enum dma_data_direction	dir;
 };
 
 /**
@@ -157,9 +195,11 @@ struct server_dir {
  * @nr_paths:	how many
  * @uuid:	identity
  * @name:	empty until INFO_REQ, then constant; under rtrs_server.lock
- * @lock:	@nr_up, @nr_registered, @dir, and the user's callbacks
+ * @claimed:	bytes it counts for, see rtrs_server.claimed
+ * @lock:	@nr_up, @nr_keys, @many, @dir, and the user's callbacks
  * @nr_up:	paths whose client may send requests
- * @nr_registered: paths that have keys for the chunks
+ * @nr_keys:	paths that have keys for the chunks, or are about to get them
+ * @many:	there were several of them at a time; stays set
  * @priv:	the user's session, valid while @nr_up
  * @dir:	directory in sysfs
  * @depth:	chunks
@@ -167,18 +207,31 @@ struct server_dir {
  * @max_io_size: bytes of data in a chunk
  * @always_invalidate: mode
  * @small_size:	bytes of a small private buffer, 0 if there are none
- * @nr_spares:	large private buffers
+ * @first_spares: large private buffers to begin with
+ * @max_spares:	large private buffers there can be
+ * @nr_spares:	large private buffers there are; changed by @build or @grow_work
  * @spare:	the large private buffers
- * @spare_used:	bitmap of @spare
- * @buf:	all memory: chunks, small buffers, large ones, key messages
+ * @spare_used:	bitmap of @spare; those that do not exist are in use
+ * @spare_lock:	changes of @spare_queue
+ * @spare_queue: operations that wait for a spare
+ * @grow_work:	makes more of them
+ * @build:	@built, and who allocates what follows
+ * @built:	the memory is there
+ * @buf:	all memory: chunks, small buffers, key messages, large buffers
+ * @alt:	second chunks of some ids; NULL until the first one
  * @nr_bufs:	how many
  * @nr_ext:	pieces of all
+ * @dma_room:	pieces there can be
  * @max_ext:	the most pieces of any that holds data
- * @domains:	its protection domains
+ * @msgs:	the buffer of the key messages
+ * @domains:	its protection domains; their lock also serialises DMA mapping
  * @ops:	operations, one per buffer id
  * @op_size:	bytes from one to the next
  * @op_usr:	offset of the user message's copy in an operation
  * @op_priv:	offset of the user's memory in an operation
+ * @fence_lock:	the next two
+ * @fenced:	paths that wait until operations of lost paths have ended
+ * @nr_fenced:	how many
  */
 struct rtrs_server_session {
 	struct rtrs_server	*srv;
@@ -188,10 +241,12 @@ struct rtrs_server_session {
 	unsigned int		nr_paths;
 	u8			uuid[RTRS_UUID_LEN];
 	char			name[RTRS_NAME_LEN];
+	u64			claimed;
 
 	struct mutex		lock;
 	unsigned int		nr_up;
-	unsigned int		nr_registered;
+	unsigned int		nr_keys;
+	bool			many;
 	void			*priv;
 	struct server_dir	*dir;
 
@@ -200,25 +255,41 @@ struct rtrs_server_session {
 	u32			max_io_size;
 	bool			always_invalidate;
 	u32			small_size;
+	u32			first_spares;
+	u32			max_spares;
 	u32			nr_spares;
 	struct server_spare	*spare;
 	unsigned long		*spare_used;
+	spinlock_t		spare_lock;
+	struct list_head	spare_queue;
+	struct work_struct	grow_work;
+
+	struct mutex		build;
+	bool			built;
 	struct server_buf	*buf;
+	struct server_buf	**alt;
 	u32			nr_bufs;
 	u32			nr_ext;
+	u32			dma_room;
 	u32			max_ext;
+	struct server_buf	*msgs;
 	struct rtrs_domain_pool	domains;
 
 	void			*ops;
 	size_t			op_size;
 	size_t			op_usr;
 	size_t			op_priv;
+
+	spinlock_t		fence_lock;
+	struct list_head	fenced;
+	unsigned int		nr_fenced;
 };
 
 /**
  * struct server_domain - a session's memory on one device
  * @base:	protection domain
- * @dma:	DMA address of every piece of every buffer
+ * @dma:	DMA address of every piece of every buffer; NULL until the first
+ *		path on the device needs it
  */
 struct server_domain {
 	struct rtrs_domain	base;
@@ -243,6 +314,7 @@ struct server_stats {
  * @nr_conns:	connections it has, under @setup
  * @conns:	the connections, under @setup until CONNECTED, then constant
  *		until the close work takes them down
+ * @claimed:	bytes it counts for, see rtrs_server.claimed
  * @recon_cnt:	the client's count of attempts, for the log
  * @client:	the client's address
  * @server:	our address
@@ -250,13 +322,24 @@ struct server_stats {
  * @port_num:	port of the device
  * @setup:	see above; whoever holds it and sees CONNECTING keeps the close
  *		work from looking at @conns
- * @lock:	@state
+ * @lock:	@state, @answered, @suspect, @probing, @probe_again, @held
  * @state:	changed by server_path_move() only
  * @wait:	woken by a change of state and by @registered
  * @close_work:	takes the path down
- * @info_work:	answers INFO_REQ
+ * @info_work:	answers INFO_REQ, runs again while the fence holds it back
+ * @fenced:	INFO_REQ is good, only the fence is in the way
+ * @fence_end:	when that has taken too long, jiffies
+ * @fence_entry: in rtrs_server_session.fenced
  * @handshake:	gives up a path that does not get CONNECTED
  * @hb:		watches the client
+ * @answered:	INFO_RSP has been posted
+ * @suspect:	the client may have given it up: new requests are held
+ * @probing:	a message is under way whose completion clears the suspicion
+ * @probe_again: another suspicion arose meanwhile
+ * @probe_cqe:	completion of that message
+ * @held:	operations that wait for it
+ * @alt_ids:	ids for which this path uses rtrs_server_session.alt; NULL if
+ *		none; constant when the path is CONNECTED
  * @mr:		memory regions over the chunks
  * @nr_mrs:	how many
  * @mr_chunks:	chunks in each
@@ -272,7 +355,7 @@ struct server_stats {
  * @rsp:	its buffer, until then
  * @rsp_dma:	DMA address of it
  * @rsp_len:	bytes of it
- * @is_registered: counted in rtrs_server_session.nr_registered
+ * @has_keys:	counted in rtrs_server_session.nr_keys
  * @is_up:	counted in rtrs_server_session.nr_up
  * @has_dir:	@kobj is in sysfs
  * @grumbled:	an unknown message has been logged
@@ -291,6 +374,7 @@ struct server_path {
 	u16			nr_conns;
 	u16			recon_cnt;
 	struct server_conn	**conns;
+	u64			claimed;
 	struct sockaddr_storage	client;
 	struct sockaddr_storage	server;
 	char			label[RTRS_PATH_STRLEN];
@@ -301,10 +385,21 @@ struct server_path {
 	enum server_path_state	state;
 	wait_queue_head_t	wait;
 	struct work_struct	close_work;
-	struct work_struct	info_work;
+	struct delayed_work	info_work;
+	bool			fenced;
+	unsigned long		fence_end;
+	struct list_head	fence_entry;
 	struct delayed_work	handshake;
 	struct rtrs_hb		hb;
 
+	bool			answered;
+	bool			suspect;
+	bool			probing;
+	bool			probe_again;
+	struct ib_cqe		probe_cqe;
+	struct list_head	held;
+
+	unsigned long		*alt_ids;
 	struct ib_mr		**mr;
 	u32			nr_mrs;
 	u32			mr_chunks;
@@ -323,7 +418,7 @@ struct server_path {
 	u64			rsp_dma;
 	u32			rsp_len;
 
-	bool			is_registered;
+	bool			has_keys;
 	bool			is_up;
 	bool			has_dir;
 	bool			grumbled;
@@ -357,12 +452,20 @@ struct server_conn {
 /**
  * enum server_stage - how far an operation is
  * @OP_RUNNING:	transport or user are at work
+ * @OP_NEXT:	waited for an earlier operation, is about to begin
+ * @OP_HELD:	begins when its path is known to be alive
+ * @OP_SPARE:	waits for a spare buffer
+ * @OP_PLACED:	has got it
  * @OP_INVALIDATE: the chunk's key is to be invalidated
  * @OP_INVALIDATING: that is under way; ends with @inv_cqe or the path
  * @OP_ANSWER:	the user is done, the response is to be sent
  */
 enum server_stage {
 	OP_RUNNING,
+	OP_NEXT,
+	OP_HELD,
+	OP_SPARE,
+	OP_PLACED,
 	OP_INVALIDATE,
 	OP_INVALIDATING,
 	OP_ANSWER,
@@ -373,7 +476,8 @@ enum server_stage {
  * @op:		what the user sees
  * @sess:	session
  * @id:		buffer id
- * @lock:	@conn while it changes, @seq, @next_conn, @next_off
+ * @lock:	@conn while it changes, @seq, @next_conn, @next_off, @voids, and
+ *		the moves of @stage that others look at
  * @conn:	connection of the request; NULL if the id is free
  * @seq:	counts the requests
  * @next_conn:	a copy of the request over another path, waits for this one
@@ -382,13 +486,15 @@ enum server_stage {
  * @stage:	see above
  * @error:	the answer
  * @data_sent:	bytes of the answer posted so far
- * @invalidated: the chunk's key is void, the answer must renew it
+ * @voids:	the chunk's key is being voided, or is void
+ * @invalidated: it is void, the answer must renew it
  * @hdr:	the request's header
  * @buf:	where the data is
  * @spare:	if that is a large private buffer
  * @inv_cqe:	the key is invalidated
- * @parked:	in server_conn.parked
- * @work:	starts the copy that waited
+ * @parked:	in server_conn.parked, server_path.held or
+ *		rtrs_server_session.spare_queue
+ * @work:	goes on with what has waited
  * @bvec:	room for op.bvec
  */
 struct server_op {
@@ -405,6 +511,7 @@ struct server_op {
 	enum server_stage	stage;
 	int			error;
 	u32			data_sent;
+	bool			voids;
 	bool			invalidated;
 	struct rtrs_io_hdr	hdr;
 	struct server_buf	*buf;
@@ -421,10 +528,13 @@ static inline struct server_op *server_op(struct rtrs_server_session *sess,
 	return sess->ops + id * sess->op_size;
 }
 
-static inline struct server_buf *server_chunk(struct rtrs_server_session *sess,
+/* What clients reach under an id over this path */
+static inline struct server_buf *server_chunk(const struct server_path *path,
 					      u32 id)
 {
-	return &sess->buf[id];
+	if (unlikely(path->alt_ids) && test_bit(id, path->alt_ids))
+		return path->sess->alt[id];
+	return &path->sess->buf[id];
 }
 
 static inline struct server_buf *server_small(struct rtrs_server_session *sess,
@@ -433,16 +543,16 @@ static inline struct server_buf *server_small(struct rtrs_server_session *sess,
 	return &sess->buf[sess->depth + id];
 }
 
-/* One key message per id, in the last buffer */
-static inline struct server_buf *server_msgs(struct rtrs_server_session *sess)
-{
-	return &sess->buf[sess->nr_bufs - 1];
-}
-
 static inline bool server_path_up(const struct server_path *path)
 {
 	/* Pairs with the release in server_path_move(). */
 	return smp_load_acquire(&path->state) == SERVER_CONNECTED;
+}
+
+/* Has the client given the path up?  Not that we know, and nothing hints at it. */
+static inline bool server_path_trusted(const struct server_path *path)
+{
+	return server_path_up(path) && !READ_ONCE(path->suspect);
 }
 
 static inline const char *server_path_name(const struct server_path *path)
@@ -479,15 +589,30 @@ extern const struct rtrs_domain_ops server_domain_ops;
 struct rtrs_server_session *server_session_find(struct rtrs_server *srv,
 						const u8 *uuid);
 struct rtrs_server_session *server_session_create(struct rtrs_server *srv,
-						  const u8 *uuid, int node);
+						  const u8 *uuid);
 int server_session_set_name(struct rtrs_server_session *sess, const char *name);
 void server_session_unlink(struct rtrs_server_session *sess);
 void server_session_put(struct rtrs_server_session *sess);
 int server_session_up(struct server_path *path);
 void server_session_down(struct server_path *path);
 
+/* memory.c */
+u64 server_session_claim(const struct server_config *cfg);
+u64 server_memory_limit(void);
+int server_claim(struct rtrs_server *srv, u64 *claimed, u64 bytes);
+void server_unclaim(struct rtrs_server *srv, u64 *claimed, u64 bytes);
+int server_session_build(struct rtrs_server_session *sess, int node);
+void server_session_release(struct rtrs_server_session *sess);
+int server_domain_map(struct rtrs_server_session *sess,
+		      struct server_domain *dom);
+int server_buf_add(struct rtrs_server_session *sess, u32 size,
+		   enum dma_data_direction dir, int node);
+int server_alt_chunk(struct server_path *path, u32 id);
+
 /* mr.c */
+int server_mr_layout(struct server_path *path, struct ib_device *dev);
 int server_mr_alloc(struct server_path *path);
+int server_mr_map(struct server_path *path, u32 index);
 int server_mr_register(struct server_path *path);
 void server_mr_free(struct server_path *path);
 
@@ -497,7 +622,13 @@ static inline struct ib_mr *server_mr(struct server_path *path, u32 id)
 }
 
 /* listener.c */
+struct server_dev *server_dev_find(struct rtrs_server *srv,
+				   const struct ib_device *dev);
 void server_dev_put(struct server_dev *sdev);
+
+/* connect.c */
+int server_knock(struct rtrs_server *srv, struct rdma_cm_id *cm_id,
+		 const struct rdma_conn_param *param);
 
 /* path.c */
 struct server_path *server_path_create(struct rtrs_server_session *sess,
@@ -517,18 +648,56 @@ void server_info_work(struct work_struct *work);
 void server_info_free(struct server_path *path);
 extern const struct rtrs_hb_ops server_hb_ops;
 
-/* io.c */
-void server_recv_done(struct ib_cq *cq, struct ib_wc *wc);
-void server_conn_resume(struct server_conn *conn);
+/* fence.c */
+void server_fence_init(struct server_path *path);
+void server_fence_raise(struct server_path *path);
+int server_fence_check(struct server_path *path);
+int server_fence_pass(struct server_path *path);
+void server_fence_leave(struct server_path *path);
+void server_fence_kick(struct rtrs_server_session *sess);
+void server_path_doubt(struct server_path *path);
+void server_path_probe(struct server_path *path);
+void server_op_admit(struct server_op *op);
+struct server_op *server_held_pop(struct server_path *path);
+
+/* op.c */
+enum server_taken {
+	OP_TAKEN,
+	OP_TAKEN_HELD,
+	OP_QUEUED,
+	OP_LATE,
+	OP_VIOLATION,
+};
+
 void server_op_init(struct server_op *op, struct rtrs_server_session *sess,
 		    u32 id);
-void server_io_abort(struct server_path *path);
+enum server_taken server_op_take(struct server_op *op, struct server_conn *conn,
+				 u32 off);
+void server_op_give_back(struct server_op *op);
+bool server_op_take_back(struct server_op *op, struct server_conn *conn, u32 seq);
+void server_op_drop(struct server_op *op);
+bool server_op_claim(struct server_op *op, struct server_conn *conn, u32 seq,
+		     enum server_stage to);
+void server_op_abort(struct server_path *path);
+
+/* reply.c */
+void server_conn_resume(struct server_conn *conn);
+struct server_op *server_op_unpark(struct server_conn *conn);
+void server_op_advance(struct server_op *op);
+
+/* io.c */
+void server_recv_done(struct ib_cq *cq, struct ib_wc *wc);
+void server_op_start(struct server_op *op);
+void server_op_work(struct work_struct *work);
+void server_invalidate_done(struct ib_cq *cq, struct ib_wc *wc);
 
 /* spare.c */
-struct server_spare *server_spare_get(struct server_path *path);
+bool server_spare_get(struct server_op *op, bool wait);
 void server_spare_put(struct server_spare *spare);
 void server_spare_sent(struct ib_cq *cq, struct ib_wc *wc);
+struct server_op *server_spare_dequeue(struct server_path *path);
 void server_spare_release(struct server_path *path);
+void server_spare_grow(struct work_struct *work);
 
 /* sysfs.c */
 int server_sysfs_init(void);
