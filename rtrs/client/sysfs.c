@@ -22,97 +22,115 @@
 
 struct class *client_class;
 
-static ssize_t max_reconnect_attempts_show(struct device *dev,
-					   struct device_attribute *attr,
-					   char *buf)
+/* An attribute of a session: what it says, and what it makes of a line */
+struct session_file {
+	struct device_attribute	attr;
+	ssize_t			(*print)(const struct rtrs_client *clt, char *buf);
+	int			(*take)(struct rtrs_client *clt, const char *line,
+					size_t len);
+};
+
+static const struct session_file *to_file(struct device_attribute *attr)
 {
-	return sysfs_emit(buf, "%d\n",
-			  READ_ONCE(to_client(dev)->max_reconnects));
+	return container_of(attr, struct session_file, attr);
 }
 
-static ssize_t max_reconnect_attempts_store(struct device *dev,
-					    struct device_attribute *attr,
-					    const char *buf, size_t count)
+static ssize_t file_show(struct device *dev, struct device_attribute *attr,
+			 char *buf)
 {
-	int value, err;
+	return to_file(attr)->print(to_client(dev), buf);
+}
 
-	err = kstrtoint(buf, 10, &value);
-	if (err)
-		return err;
-	if (value < -1 || value > MAX_RECONNECTS) {
+static ssize_t file_store(struct device *dev, struct device_attribute *attr,
+			  const char *buf, size_t count)
+{
+	int err = to_file(attr)->take(to_client(dev), buf, count);
+
+	return err ?: count;
+}
+
+static ssize_t print_attempts(const struct rtrs_client *clt, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(clt->max_reconnects));
+}
+
+static int take_attempts(struct rtrs_client *clt, const char *line, size_t len)
+{
+	int n, err = kstrtoint(line, 10, &n);
+
+	if (!err && (n < -1 || n > MAX_RECONNECTS)) {
 		pr_err("session %s: max_reconnect_attempts %d is out of range, -1 to %d are possible\n",
-		       to_client(dev)->name, value, MAX_RECONNECTS);
-		return -EINVAL;
+		       clt->name, n, MAX_RECONNECTS);
+		err = -EINVAL;
 	}
-	WRITE_ONCE(to_client(dev)->max_reconnects, value);
-	return count;
+	if (!err)
+		WRITE_ONCE(clt->max_reconnects, n);
+	return err;
 }
-static DEVICE_ATTR_RW(max_reconnect_attempts);
 
-static ssize_t mpath_policy_show(struct device *dev,
-				 struct device_attribute *attr, char *buf)
+static ssize_t print_policy(const struct rtrs_client *clt, char *buf)
 {
-	enum client_policy policy = READ_ONCE(to_client(dev)->policy);
+	enum client_policy policy = READ_ONCE(clt->policy);
 	const struct client_policy_name *p = client_policy_info(policy);
 
 	return sysfs_emit(buf, "%s (%s: %d)\n", p->name, p->shown, policy);
 }
 
-static ssize_t mpath_policy_store(struct device *dev,
-				  struct device_attribute *attr,
-				  const char *buf, size_t count)
+static int take_policy(struct rtrs_client *clt, const char *line, size_t len)
 {
-	int policy = client_policy_parse(buf, count);
+	int policy = client_policy_parse(line, len);
 
 	if (policy < 0) {
 		pr_err("session %s: mpath_policy is one of round-robin, min-inflight, min-latency, rr, mi, ml, 0, 1, 2\n",
-		       to_client(dev)->name);
+		       clt->name);
 		return policy;
 	}
-	WRITE_ONCE(to_client(dev)->policy, policy);
-	return count;
-}
-static DEVICE_ATTR_RW(mpath_policy);
-
-static ssize_t add_path_show(struct device *dev, struct device_attribute *attr,
-			     char *buf)
-{
-	return sysfs_emit(buf,
-			  "Usage: echo [<source addr>@]<destination addr> > %s\n\n"
-			  "*addr ::= [ ip:<ipv4|ipv6> | gid:<gid> ]\n",
-			  attr->attr.name);
+	WRITE_ONCE(clt->policy, policy);
+	return 0;
 }
 
-static ssize_t add_path_store(struct device *dev,
-			      struct device_attribute *attr, const char *buf,
-			      size_t count)
+static ssize_t print_add_path(const struct rtrs_client *clt, char *buf)
 {
-	struct rtrs_client *clt = to_client(dev);
+	return sysfs_emit(buf, "%s\n\n%s\n",
+			  "Usage: echo [<source addr>@]<destination addr> > add_path",
+			  "*addr ::= [ ip:<ipv4|ipv6> | gid:<gid> ]");
+}
+
+static int take_path(struct rtrs_client *clt, const char *line, size_t len)
+{
 	struct rtrs_addr addr;
-	int err;
 
-	if (rtrs_addr_parse(buf, strcspn(buf, "\n"), clt->cfg.port, &addr)) {
+	if (rtrs_addr_parse(line, strcspn(line, "\n"), clt->cfg.port, &addr)) {
 		pr_err("session %s: add_path: not an address\n", clt->name);
 		return -EINVAL;
 	}
-	err = client_paths_add(clt, &addr);
-	return err ?: count;
+	return client_paths_add(clt, &addr);
 }
-static DEVICE_ATTR_RW(add_path);
 
-static struct attribute *client_session_attrs[] = {
-	&dev_attr_max_reconnect_attempts.attr,
-	&dev_attr_mpath_policy.attr,
-	&dev_attr_add_path.attr,
+#define SESSION_FILE(_name, _print, _take)				\
+	static struct session_file _name##_file = {			\
+		.attr	= __ATTR(_name, 0644, file_show, file_store),	\
+		.print	= _print,					\
+		.take	= _take,					\
+	}
+
+SESSION_FILE(max_reconnect_attempts, print_attempts, take_attempts);
+SESSION_FILE(mpath_policy, print_policy, take_policy);
+SESSION_FILE(add_path, print_add_path, take_path);
+
+static struct attribute *session_files[] = {
+	&max_reconnect_attempts_file.attr.attr,
+	&mpath_policy_file.attr.attr,
+	&add_path_file.attr.attr,
 	NULL,
 };
 
-static const struct attribute_group client_session_group = {
-	.attrs = client_session_attrs,
+static const struct attribute_group session_files_group = {
+	.attrs = session_files,
 };
 
 const struct attribute_group *client_session_groups[] = {
-	&client_session_group,
+	&session_files_group,
 	NULL,
 };
 

@@ -45,6 +45,7 @@ class Session:
     def __init__(self):
         self._values = {}
         self.machines = None
+        self._worn_out = False
 
     def prepare(self, name, suite, function):
         """Start to make a value of a suite; get() fetches it.
@@ -63,7 +64,8 @@ class Session:
         """Clean machines, pair.Pair or pair.Single: the current ones if they live and fit."""
         self.get("images", suite)
         now = self.machines
-        if now and not (now.alive and type(now) is kind and now.suite == suite and
+        if now and not (now.alive and not self._worn_out and
+                        type(now) is kind and now.suite == suite and
                         all(getattr(now, key) == value for key, value in properties.items())):
             self.stop()
         if not self.machines:
@@ -77,7 +79,8 @@ class Session:
         trouble = [f"{guest.name}: {text}" for guest, text in zip(self.machines.guests, found) if text]
         if trouble:
             host.progress("the machines will be booted anew")
-            self.stop()
+            # Not now: their logs and consoles are still to be looked at.
+            self._worn_out = True
         return trouble
 
     def stop(self):
@@ -85,6 +88,7 @@ class Session:
         if self.machines:
             self.machines.stop()
             self.machines = None
+        self._worn_out = False
 
 
 # What a test may leave: (how to see it, how to undo it).
