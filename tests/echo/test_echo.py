@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 OURS = ("rtrs-core", "rtrs-client", "rtrs-server")
 THEIRS = ("rtrs-echo-client", "rtrs-echo-server")
 
-pytestmark = pytest.mark.links(2)
+pytestmark = [pytest.mark.links(2), pytest.mark.newest]
 
 
 def build(suite):

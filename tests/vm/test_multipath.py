@@ -128,6 +128,7 @@ def test_remove_and_add_a_path(pair, modules):
     end(pair, disk, "comego")
 
 
+@pytest.mark.newest
 def test_disconnect_and_reconnect(pair, modules):
     """disconnect closes for good, reconnect brings back, of a connected path too; under load."""
     rnbd.load(pair, **FAST)
@@ -159,6 +160,7 @@ def refused(session, path):
     return errno.errorcode[caught.value.errno]
 
 
+@pytest.mark.newest
 def test_wrong_paths(pair, modules):
     """Every wrong add_path has its errno and leaves nothing; a GID parses and has no device here."""
     rnbd.load(pair, **FAST)
@@ -177,6 +179,7 @@ def test_wrong_paths(pair, modules):
     end(pair, disk, "wrong")
 
 
+@pytest.mark.newest
 def test_add_a_disconnected_path_again(pair, modules):
     """Row C11: the address pair of a disconnected path is refused, and nothing is freed twice."""
     rnbd.load(pair, **FAST)
@@ -195,6 +198,7 @@ def test_add_a_disconnected_path_again(pair, modules):
     end(pair, disk, "twice")
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("trouble", [
     "device", pytest.param("cable", marks=pytest.mark.full)])
 def test_map_with_one_dead_path(pair, modules, kernel, trouble):
@@ -227,6 +231,7 @@ def test_map_with_one_dead_path(pair, modules, kernel, trouble):
     end(pair, disk, "partly")
 
 
+@pytest.mark.newest
 def test_mixed_families(pair, modules):
     """IPv4 and IPv6 paths in one session, at map time and later; each alone keeps it alive."""
     rnbd.load(pair, **FAST)
@@ -254,6 +259,7 @@ def test_mixed_families(pair, modules):
 
 # ---- policies
 
+@pytest.mark.newest
 def test_policy_names(pair, modules):
     """mpath_policy takes numbers, long names in any case, short names; and says what is set."""
     rnbd.load(pair)
@@ -276,6 +282,7 @@ def test_policy_names(pair, modules):
     end(pair, disk, "names")
 
 
+@pytest.mark.newest
 def test_policies_are_switched_under_load(pair, modules):
     """Another policy every second for a minute (short: 9 seconds)."""
     rnbd.load(pair, **FAST)
@@ -322,6 +329,7 @@ def read_and_write(session, disk, seconds):
     assert multipath.done(writers.stop()) and multipath.done(readers.stop())
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("model", ["voluntary", "full"])
 def test_readers_and_writers(pair, modules, preemption, model):
     """Under every policy, for a minute (short: 3 s), preempted anywhere: nothing fails.
@@ -358,6 +366,7 @@ def load_for(session, disk, **kwargs):
     return session.stats(0), session.stats(1)
 
 
+@pytest.mark.newest
 def test_round_robin_is_even(pair, modules, kernel):
     """Round-robin spreads requests within 5 %."""
     rnbd.load(pair, **FAST)
@@ -371,6 +380,7 @@ def test_round_robin_is_even(pair, modules, kernel):
     end(pair, disk, "even")
 
 
+@pytest.mark.newest
 def test_min_inflight_prefers_the_idle_path(pair, modules, kernel):
     """One link is slowed, in both directions of the cable in turn: most go over the other."""
     rnbd.load(pair)
@@ -387,6 +397,7 @@ def test_min_inflight_prefers_the_idle_path(pair, modules, kernel):
     end(pair, disk, "idle")
 
 
+@pytest.mark.newest
 def test_min_latency_follows(pair, modules, kernel):
     """min-latency takes the path whose heartbeats are faster, and changes when that changes."""
     rnbd.load(pair, **FAST)
@@ -412,6 +423,7 @@ def test_min_latency_follows(pair, modules, kernel):
 
 # ---- statistics
 
+@pytest.mark.newest
 def test_in_flight_after_failover(pair, modules):
     """Row C23: requests that were failed over are not in flight on the dead path for ever."""
     rnbd.load(pair, **FAST)
@@ -434,6 +446,7 @@ def test_in_flight_after_failover(pair, modules):
     end(pair, disk, "slow")
 
 
+@pytest.mark.newest
 def test_reset_of_statistics_under_load(pair, modules):
     """Row C24: a reset leaves alone what is in flight; single files are reset one by one."""
     rnbd.load(pair, **FAST)

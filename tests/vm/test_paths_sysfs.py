@@ -11,7 +11,7 @@ import rnbd
 from multipath import FAST, Session, verified_io
 from vmlab import forms
 
-pytestmark = pytest.mark.links(2)
+pytestmark = [pytest.mark.links(2), pytest.mark.newest]
 
 TRACE = "/sys/kernel/tracing"
 

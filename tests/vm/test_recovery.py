@@ -88,6 +88,7 @@ def test_both_links_down(pair, modules, kernel):
     end(pair, disk, "both")
 
 
+@pytest.mark.newest
 def test_server_is_killed(pair, modules, kernel):
     """The server loses power and boots: EIO meanwhile; then the disk works, with its data."""
     rnbd.load(pair, **FAST)
@@ -119,6 +120,7 @@ def test_server_is_killed(pair, modules, kernel):
     end(pair, disk)
 
 
+@pytest.mark.newest
 def test_client_is_killed(pair, modules, kernel):
     """The client loses power, boots and maps under the name of before: soon it can."""
     rnbd.load(pair, **FAST)
@@ -139,6 +141,7 @@ def test_client_is_killed(pair, modules, kernel):
     end(pair, disk)
 
 
+@pytest.mark.newest
 def test_client_comes_back_before_it_is_missed(pair, modules, kernel):
     """The same, with a server that has not noticed yet: the name is in use, but not for long.
 
@@ -167,6 +170,7 @@ def test_client_comes_back_before_it_is_missed(pair, modules, kernel):
     end(pair, disk)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_device_is_deleted(pair, modules, kernel, side):
     """`rdma link delete` on either side under load: the other path goes on; re-added, it heals."""
@@ -195,6 +199,7 @@ def test_device_is_deleted(pair, modules, kernel, side):
     end(pair, disk, "device")
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_all_devices_are_deleted(pair, modules, side):
     """Both at once: EIO, no crash; unmapping and unloading work without any device, too."""

@@ -15,6 +15,7 @@ import rnbd
 from multipath import FAST, Session, verified_io
 from vmlab import forms, host
 
+pytestmark = pytest.mark.newest
 LINKS = pytest.mark.links(2)
 
 
