@@ -31,10 +31,8 @@
 #define RECV_BATCH	16
 
 /*
- * Soft-RoCE (its source in 6.12) executes a registration again when something
- * before it in the send queue has to be sent again; the second time fails, and
- * with it the queue pair.  So a peer that is merely slow must not look like a
- * lost packet: wait 4.096 us * 2^19, 2 s, for an acknowledgement, not 0.5 s.
+ * See rtrs_replays_local().  A peer that is merely slow must not look like a lost
+ * packet: wait 4.096 us * 2^19, 2 s, for an acknowledgement, not 0.5 s.
  */
 #define RXE_ACK_TIMEOUT	19
 
@@ -168,7 +166,7 @@ int rtrs_conn_create(struct rtrs_conn *conn, const struct rtrs_conn_params *p)
 	err = conn_alloc_cq(conn, p);
 	if (err)
 		goto free;
-	if (dev->ops.driver_id == RDMA_DRIVER_RXE)
+	if (rtrs_replays_local(dev))
 		rdma_set_ack_timeout(conn->cm_id, RXE_ACK_TIMEOUT);
 	attr.send_cq = conn->cq;
 	attr.recv_cq = conn->cq;

@@ -209,6 +209,18 @@ struct rtrs_hb_ops {
 	void	(*dead)(struct rtrs_hb *hb);
 };
 
+/**
+ * rtrs_replays_local() - does a device repeat registrations when it retransmits?
+ * @dev:	the device
+ *
+ * Soft-RoCE does (README.md, "Provider bugs to know about").  The second time a
+ * registration fails and takes the queue pair with it, on 6.1 even silently.
+ */
+static inline bool rtrs_replays_local(const struct ib_device *dev)
+{
+	return dev->ops.driver_id == RDMA_DRIVER_RXE;
+}
+
 /* Constants of mainline; not negotiated */
 #define RTRS_HB_INTERVAL_MS	5000
 #define RTRS_HB_MAX_MISSED	5

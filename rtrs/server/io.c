@@ -14,7 +14,8 @@
  *     send the request again over the other.  The operation waits for a spare
  *     buffer, and more of them are made, up to one for each buffer id.
  *
- * Large writes of a session with one path use the chunk in any case.
+ * Large writes of a session with one path use the chunk in any case; but not on a
+ * device that cannot be trusted with registrations among other work requests.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -83,6 +84,8 @@ static bool may_void(struct server_op *op)
 	unsigned long flags;
 	bool may;
 
+	if (rtrs_replays_local(op->conn->base.qp->device))
+		return false;
 	/* A path that is being added looks at both: server_fence_raise(). */
 	spin_lock_irqsave(&op->lock, flags);
 	may = !READ_ONCE(op->sess->many);
