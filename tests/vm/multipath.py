@@ -235,10 +235,19 @@ def done(jobs):
     return sum(job[kind]["total_ios"] for job in jobs for kind in ("read", "write"))
 
 
+def completed(guest, disk):
+    """How many reads and writes a disk has completed."""
+    fields = guest.get(f"/sys/block/{disk[5:]}/stat").split()
+    return int(fields[0]) + int(fields[4])
+
+
 @contextlib.contextmanager
-def verified_io(*args, **kwargs):
-    """fio with verification for the time of a block."""
-    fio = Fio(*args, **kwargs)
+def verified_io(guest, disks, **kwargs):
+    """fio with verification for the time of a block, which begins when there is I/O."""
+    first = disks if isinstance(disks, str) else disks[0]
+    before = completed(guest, first)
+    fio = Fio(guest, disks, **kwargs)
+    guest.wait_for(lambda: completed(guest, first) > before or not fio.running, 60)
     yield fio
     fio.assert_running()
     assert done(fio.stop()) > 0
