@@ -262,10 +262,14 @@ static void settle_attempt(struct client_path *path, int err)
 	}
 }
 
-/* Has the server just been asked to let go of what is in the way? */
+/*
+ * Has the server just been asked to let go of what is in the way, or did another
+ * path come up or go down meanwhile?
+ */
 static bool passing(const struct client_path *path, int err)
 {
-	return not_gone_yet(err) || (err == -EEXIST && !path->twin);
+	return err == -EAGAIN || not_gone_yet(err) ||
+	       (err == -EEXIST && !path->twin);
 }
 
 /*
