@@ -102,7 +102,8 @@ enum client_arena {
  * @prepared:	everything below exists
  * @arena:	is @rx registered?
  * @tx:		per slot: copied write data, user message, header
- * @rx:		per slot: where the peer writes the data of small reads
+ * @rx:		per slot: where the peer writes the data of reads up to @copy_read
+ * @copy_read:	the session's, or all reads where registering them is not safe
  * @nr_rx_mr:	regions that cover @rx
  * @pieces_per_mr: pieces of @rx in each of them
  * @rx_mr:	the regions
@@ -118,6 +119,7 @@ struct client_domain {
 	enum client_arena	arena;
 	struct client_area	tx;
 	struct client_area	rx;
+	u32			copy_read;
 	u32			nr_rx_mr;
 	u32			pieces_per_mr;
 	struct ib_mr		**rx_mr;
@@ -682,6 +684,7 @@ static inline bool client_ids_dynamic(const struct rtrs_client *clt)
 void client_abort_requests(struct client_path *path);
 
 /* multipath.c */
+int client_conn_poll(struct client_conn *conn);
 int client_submit_any(struct rtrs_client *clt, struct rtrs_request *req,
 		      bool last, struct client_path *from);
 

@@ -224,8 +224,10 @@ static int prepare_arena(struct client_domain *dom)
 	u32 pages, max_pages;
 	int err;
 
+	dom->copy_read = rtrs_avoids_reg_mr(dev) ? clt->max_io_size :
+						   clt->copy_read;
 	err = client_area_alloc(&dom->rx, dev,
-				ALIGN(max(clt->copy_read, 1U), SMP_CACHE_BYTES),
+				ALIGN(max(dom->copy_read, 1U), SMP_CACHE_BYTES),
 				clt->nr_tags, DMA_FROM_DEVICE);
 	if (err)
 		return err;
@@ -331,7 +333,7 @@ int client_domain_refill(struct client_domain *dom)
 	u32 tag;
 
 	/* Reads that are all copied need no region. */
-	if (clt->max_io_size <= clt->copy_read)
+	if (clt->max_io_size <= dom->copy_read)
 		return 0;
 	mutex_lock(&dom->lock);
 	for (tag = 0; tag < clt->nr_tags && !err; tag++)

@@ -346,9 +346,15 @@ static void conn_sent(struct rtrs_conn *base)
 	spin_unlock_irqrestore(&conn->inv_lock, flags);
 }
 
+static void conn_poll(struct rtrs_conn *base)
+{
+	client_conn_poll(to_client_conn(base));
+}
+
 const struct rtrs_conn_ops client_conn_ops = {
 	.error	= conn_error,
 	.sent	= conn_sent,
+	.poll	= conn_poll,
 };
 
 /**
@@ -586,7 +592,7 @@ static int build(struct client_slot *slot, struct post *post)
 		return slot->copied ? build_small_write(slot, post) :
 				      build_large_write(slot, post);
 	}
-	slot->copied = req->data_len <= clt->copy_read;
+	slot->copied = req->data_len <= slot_domain(slot)->copy_read;
 	return slot->copied ? build_small_read(slot, post) :
 			      build_large_read(slot, post);
 }

@@ -259,7 +259,14 @@ void rtrs_client_commit(struct rtrs_client *clt, u16 queue)
 }
 EXPORT_SYMBOL_GPL(rtrs_client_commit);
 
-static int poll_conn(struct client_conn *conn)
+/**
+ * client_conn_poll() - handle what has completed, if the queue is a polled one
+ * @conn:	a connection of a path that is not being taken down
+ *
+ * Context: process context; the done callbacks run in it.
+ * Return: completions handled.
+ */
+int client_conn_poll(struct client_conn *conn)
 {
 	int n;
 
@@ -291,7 +298,7 @@ int rtrs_client_poll(struct rtrs_client *clt, u16 queue)
 	rcu_read_lock();
 	list_for_each_entry_rcu(path, &clt->paths, entry)
 		if (client_path_get_state(path) == CLIENT_CONNECTED)
-			n += poll_conn(client_conn_of(path, queue));
+			n += client_conn_poll(client_conn_of(path, queue));
 	rcu_read_unlock();
 	return n;
 }

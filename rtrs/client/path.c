@@ -369,21 +369,11 @@ static void cancel_works(struct client_path *path)
 	cancel_delayed_work_sync(&path->reconnect);
 }
 
-static bool hb_seen(struct rtrs_hb *hb)
+static struct rtrs_conn *hb_conn(struct rtrs_hb *hb, unsigned int cid)
 {
 	struct client_path *path = container_of(hb, struct client_path, hb);
-	bool seen = false;
-	u32 cid;
 
-	for (cid = 0; cid < path->nr_conns; cid++) {
-		struct rtrs_conn *conn = &path->conn[cid]->base;
-
-		if (READ_ONCE(conn->seen)) {
-			WRITE_ONCE(conn->seen, false);
-			seen = true;
-		}
-	}
-	return seen;
+	return cid < path->nr_conns ? &path->conn[cid]->base : NULL;
 }
 
 static void hb_send(struct rtrs_hb *hb)
@@ -436,7 +426,7 @@ static void hb_dead(struct rtrs_hb *hb)
 }
 
 static const struct rtrs_hb_ops hb_ops = {
-	.seen	= hb_seen,
+	.conn	= hb_conn,
 	.send	= hb_send,
 	.dead	= hb_dead,
 };

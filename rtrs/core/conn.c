@@ -31,8 +31,8 @@
 #define RECV_BATCH	16
 
 /*
- * See rtrs_replays_local().  A peer that is merely slow must not look like a lost
- * packet: wait 4.096 us * 2^19, 2 s, for an acknowledgement, not 0.5 s.
+ * A peer that is merely slow must not look like a lost packet (README.md,
+ * "Provider bugs"): wait 4.096 us * 2^19, 2 s, for an acknowledgement, not 0.5 s.
  */
 #define RXE_ACK_TIMEOUT	19
 
@@ -152,6 +152,8 @@ int rtrs_conn_create(struct rtrs_conn *conn, const struct rtrs_conn_params *p)
 	conn->sq_dead = false;
 	conn->retire_head = 0;
 	conn->retire_tail = 0;
+	conn->stall_tail = 0;
+	conn->stall_since = jiffies;
 	conn->retire_mask = roundup_pow_of_two(conn->sq_size) - 1;
 	conn->retire = kvcalloc(conn->retire_mask + 1, sizeof(*conn->retire),
 				GFP_KERNEL);
@@ -166,7 +168,7 @@ int rtrs_conn_create(struct rtrs_conn *conn, const struct rtrs_conn_params *p)
 	err = conn_alloc_cq(conn, p);
 	if (err)
 		goto free;
-	if (rtrs_replays_local(dev))
+	if (dev->ops.driver_id == RDMA_DRIVER_RXE)
 		rdma_set_ack_timeout(conn->cm_id, RXE_ACK_TIMEOUT);
 	attr.send_cq = conn->cq;
 	attr.recv_cq = conn->cq;
@@ -435,6 +437,45 @@ int rtrs_conn_send_imm(struct rtrs_conn *conn, u32 imm)
 	return rtrs_conn_send(conn, &wr.wr, &wr.wr, 1, true);
 }
 EXPORT_SYMBOL_GPL(rtrs_conn_send_imm);
+
+/**
+ * rtrs_conn_stalled() - for how long has the send queue stood still?
+ * @conn:	the connection; created
+ *
+ * A queue pair can stop without telling anybody, and heartbeats travel on
+ * another one.  Every look makes sure that a completion is due if anything was
+ * posted: behind work requests nobody awaits it posts a write of nothing, which
+ * the peer's user does not see.  Meant to be called once per heartbeat.
+ *
+ * Context: any.
+ * Return: milliseconds since a completion was due and did not come; 0: none is.
+ */
+unsigned int rtrs_conn_stalled(struct rtrs_conn *conn)
+{
+	struct ib_rdma_wr mark = {
+		.wr.wr_cqe	= &conn->sq_cqe,
+		.wr.opcode	= IB_WR_RDMA_WRITE,
+		.wr.send_flags	= IB_SEND_SIGNALED,
+	};
+	bool due, unmarked;
+	unsigned long flags;
+	unsigned int ms = 0;
+
+	spin_lock_irqsave(&conn->sq_lock, flags);
+	due = conn->retire_head != conn->retire_tail && !conn->sq_dead;
+	unmarked = !due && conn->sq_open;
+	if (due && conn->retire_tail == conn->stall_tail)
+		ms = jiffies_to_msecs(jiffies - conn->stall_since);
+	else
+		conn->stall_since = jiffies;
+	conn->stall_tail = conn->retire_tail;
+	spin_unlock_irqrestore(&conn->sq_lock, flags);
+
+	/* No room: then something is signalled by now. */
+	if (unmarked)
+		rtrs_conn_send(conn, &mark.wr, &mark.wr, 1, true);
+	return ms;
+}
 
 static int post_recv_batch(struct rtrs_conn *conn, struct ib_cqe *cqe,
 			   unsigned int nr)

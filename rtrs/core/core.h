@@ -68,6 +68,7 @@ void rtrs_domain_pool_init(struct rtrs_domain_pool *pool,
 struct rtrs_domain *rtrs_domain_get(struct rtrs_domain_pool *pool,
 				    struct ib_device *dev);
 void rtrs_domain_put(struct rtrs_domain *dom);
+bool rtrs_avoids_reg_mr(const struct ib_device *dev);
 
 /*
  * Connections: one RC queue pair with its CM id and completion queue.
@@ -90,10 +91,13 @@ struct rtrs_conn;
  * @error:	the connection is dead (post failed, completion error); any
  *		context, may be called many times
  * @sent:	credits came back; any context; may be NULL
+ * @poll:	a completion has been due since the last heartbeat: poll the queue,
+ *		its user may have stopped to; process context; for polled queues
  */
 struct rtrs_conn_ops {
 	void	(*error)(struct rtrs_conn *conn, const char *what, int err);
 	void	(*sent)(struct rtrs_conn *conn);
+	void	(*poll)(struct rtrs_conn *conn);
 };
 
 /**
@@ -138,6 +142,8 @@ struct rtrs_conn_params {
  * @retire_mask: its entries, a power of two, less one
  * @retire_head: next to be written
  * @retire_tail: next to complete
+ * @stall_tail:	@retire_tail at the last heartbeat
+ * @stall_since: when a heartbeat saw it move last, or nothing due; jiffies
  */
 struct rtrs_conn {
 	const struct rtrs_conn_ops *ops;
@@ -162,6 +168,8 @@ struct rtrs_conn {
 	u32			retire_mask;
 	u32			retire_head;
 	u32			retire_tail;
+	u32			stall_tail;
+	unsigned long		stall_since;
 };
 
 void rtrs_conn_init(struct rtrs_conn *conn, const struct rtrs_conn_ops *ops,
@@ -190,36 +198,32 @@ static inline void rtrs_conn_alive(struct rtrs_conn *conn)
 }
 
 /*
- * Heartbeat: one per path, on its service connection.
+ * Heartbeat: one per path, on its service connection.  It tells whether the
+ * peer lives, and looks after send queues that have stopped.
  */
+
+/*
+ * A send queue that completes nothing for so long is given up, however often
+ * the heartbeat ticks: the 256 work requests of a batch may carry 1 MiB each,
+ * for which the slowest link worth having, of 100 Mbit/s, takes 22 s.
+ */
+#define RTRS_SQ_PATIENCE_MS	30000
 
 struct rtrs_hb;
 
 /**
  * struct rtrs_hb_ops - a path's side of its heartbeat
- * @seen:	did anything arrive on any connection since the last call?
+ * @conn:	the path's connections, counted from 0; NULL behind the last one
  * @send:	send one heartbeat message
  * @dead:	nothing arrived for too long; called once
  *
  * All in process context of the heartbeat's work.
  */
 struct rtrs_hb_ops {
-	bool	(*seen)(struct rtrs_hb *hb);
-	void	(*send)(struct rtrs_hb *hb);
-	void	(*dead)(struct rtrs_hb *hb);
+	struct rtrs_conn *(*conn)(struct rtrs_hb *hb, unsigned int cid);
+	void		(*send)(struct rtrs_hb *hb);
+	void		(*dead)(struct rtrs_hb *hb);
 };
-
-/**
- * rtrs_replays_local() - does a device repeat registrations when it retransmits?
- * @dev:	the device
- *
- * Soft-RoCE does (README.md, "Provider bugs to know about").  The second time a
- * registration fails and takes the queue pair with it, on 6.1 even silently.
- */
-static inline bool rtrs_replays_local(const struct ib_device *dev)
-{
-	return dev->ops.driver_id == RDMA_DRIVER_RXE;
-}
 
 /* Constants of mainline; not negotiated */
 #define RTRS_HB_INTERVAL_MS	5000

@@ -16,6 +16,25 @@
 
 #include "internal.h"
 
+static bool rxe_reg_mr;
+module_param(rxe_reg_mr, bool, 0444);
+MODULE_PARM_DESC(rxe_reg_mr,
+		 "Use memory registration per request on soft-RoCE, too, as on all other devices; lost packets break it there. For tests (default: N)");
+
+/**
+ * rtrs_avoids_reg_mr() - must no registration be posted among a device's requests?
+ * @dev:	the device
+ *
+ * When soft-RoCE retransmits, it executes registrations that were done already
+ * once more (README.md, "Provider bugs to know about").  The second time fails and
+ * takes the queue pair with it, on 6.1 even silently.
+ */
+bool rtrs_avoids_reg_mr(const struct ib_device *dev)
+{
+	return dev->ops.driver_id == RDMA_DRIVER_RXE && !rxe_reg_mr;
+}
+EXPORT_SYMBOL_GPL(rtrs_avoids_reg_mr);
+
 /**
  * rtrs_domain_pool_init() - prepare a session's set of domains
  * @pool:	the set

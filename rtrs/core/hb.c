@@ -8,6 +8,10 @@
  * max_missed of them and the path is dead: with the defaults 30 to 35 seconds
  * after the last sign of life.
  *
+ * The peer may be alive and a send queue dead all the same, without an error:
+ * every connection on which nothing has completed for RTRS_SQ_PATIENCE_MS
+ * though it should have is reported to its owner.
+ *
  * The work belongs to the path that embeds it: rtrs_hb_start() when the path
  * is up, rtrs_hb_stop() first thing when it comes down.  The dead callback
  * runs in the work itself and so must not stop it, only start the recovery.
@@ -25,11 +29,39 @@ static void hb_arm(struct rtrs_hb *hb)
 	queue_delayed_work(hb_wq, &hb->work, msecs_to_jiffies(hb->interval_ms));
 }
 
+static void look_after(struct rtrs_conn *conn)
+{
+	unsigned int ms = rtrs_conn_stalled(conn);
+
+	if (ms && conn->poll_ctx == IB_POLL_DIRECT)
+		conn->ops->poll(conn);
+	if (ms > RTRS_SQ_PATIENCE_MS)
+		conn->ops->error(conn, "the send queue stands still",
+				 -ETIMEDOUT);
+}
+
+/* Look at every connection; did anything arrive since the last time? */
+static bool look(struct rtrs_hb *hb)
+{
+	struct rtrs_conn *conn;
+	bool seen = false;
+	unsigned int cid;
+
+	for (cid = 0; (conn = hb->ops->conn(hb, cid)); cid++) {
+		if (READ_ONCE(conn->seen)) {
+			WRITE_ONCE(conn->seen, false);
+			seen = true;
+		}
+		look_after(conn);
+	}
+	return seen;
+}
+
 static void hb_work(struct work_struct *work)
 {
 	struct rtrs_hb *hb = container_of(work, struct rtrs_hb, work.work);
 
-	if (hb->ops->seen(hb))
+	if (look(hb))
 		hb->missed = 0;
 	if (hb->missed > hb->max_missed) {
 		hb->ops->dead(hb);

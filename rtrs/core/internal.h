@@ -5,6 +5,8 @@
 
 #include "rtrs/core/core.h"
 
+unsigned int rtrs_conn_stalled(struct rtrs_conn *conn);
+
 int rtrs_hb_module_init(void);
 void rtrs_hb_module_exit(void);
 

@@ -341,21 +341,11 @@ unlock:
  * Heartbeat
  */
 
-static bool hb_seen(struct rtrs_hb *hb)
+static struct rtrs_conn *hb_conn(struct rtrs_hb *hb, unsigned int cid)
 {
 	struct server_path *path = container_of(hb, struct server_path, hb);
-	bool seen = false;
-	u16 cid;
 
-	for (cid = 0; cid < path->cid_num; cid++) {
-		struct rtrs_conn *conn = &path->conns[cid]->base;
-
-		if (READ_ONCE(conn->seen)) {
-			WRITE_ONCE(conn->seen, false);
-			seen = true;
-		}
-	}
-	return seen;
+	return cid < path->cid_num ? &path->conns[cid]->base : NULL;
 }
 
 static void hb_send(struct rtrs_hb *hb)
@@ -373,7 +363,7 @@ static void hb_dead(struct rtrs_hb *hb)
 }
 
 const struct rtrs_hb_ops server_hb_ops = {
-	.seen	= hb_seen,
+	.conn	= hb_conn,
 	.send	= hb_send,
 	.dead	= hb_dead,
 };

@@ -84,7 +84,7 @@ static bool may_void(struct server_op *op)
 	unsigned long flags;
 	bool may;
 
-	if (rtrs_replays_local(op->conn->base.qp->device))
+	if (rtrs_avoids_reg_mr(op->conn->base.qp->device))
 		return false;
 	/* A path that is being added looks at both: server_fence_raise(). */
 	spin_lock_irqsave(&op->lock, flags);

@@ -359,3 +359,21 @@ def test_silent_clients(pair, attacker):
     assert memory_mib(server, "MemAvailable") > before - 256
     job.kill()
     end(pair, disk, "served")
+
+
+def test_client_that_takes_no_answer(pair, attacker):
+    """A path whose heartbeats go on while a send queue stands still is closed after 30 s."""
+    server = pair.server
+    position = server.log.position()
+    started = time.monotonic()
+    job = attacker("deaf", "deaf")
+    pair.client.wait_for(lambda: b"asked" in job.output(), 60)
+    result = job.wait(90, check=False)
+    assert result.rc == 0 and "closed" in result.out, result.describe()
+    took = time.monotonic() - started
+    host.progress(f"MEASURED a send queue that stands still is given up after {took:.0f} s")
+    assert took > 25, "closed too early: for another reason?"
+    server.sync_log()
+    assert [line for line in server.log.since(position) if "stands still" in line]
+    server.wait_for("! ls /sys/class/rtrs-server 2>/dev/null | grep .", 30)
+    rnbd.unload(pair)
