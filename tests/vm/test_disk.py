@@ -78,15 +78,18 @@ def fio_runs(smallest):
     return [[fio_job(*job) for job in jobs if job[0] >= smallest]]
 
 
+# always_invalidate, and whether memory is registered per request as on devices of iron.
 # In the short form one disk with N, all with Y.
-BACKINGS = [("null_blk", "Y"), ("loop", "Y"), ("4k-blocks", "Y"), ("null_blk", "N")] + \
-    forms.short_or_full([], [("loop", "N"), ("4k-blocks", "N")])
+BACKINGS = [("null_blk", "Y", "copies"), ("loop", "Y", "registers"), ("4k-blocks", "Y", "copies"),
+            ("null_blk", "N", "registers")] + \
+    forms.short_or_full([], [("loop", "N", "copies"), ("4k-blocks", "N", "registers")])
 
 
-@pytest.mark.parametrize("backing,invalidate", BACKINGS)
-def test_fio_verifies(pair, modules, backing, invalidate):
+@pytest.mark.parametrize("backing,invalidate,memory", BACKINGS)
+def test_fio_verifies(pair, modules, backing, invalidate, memory):
     """Verified I/O from 512 bytes to 1 MiB, random and sequential, depths 1 to 64, four jobs."""
-    rnbd.load(pair, rtrs_server__always_invalidate=invalidate)
+    rnbd.load(pair, rtrs_server__always_invalidate=invalidate,
+              rtrs_core__rxe_reg_mr="NY"[memory == "registers"])
     smallest = 512
     if backing == "null_blk":
         device = rnbd.null_blk(pair.server, "fio", 256)

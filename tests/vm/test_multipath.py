@@ -5,6 +5,7 @@
 """
 
 import errno
+import re
 
 import pytest
 
@@ -395,6 +396,35 @@ def test_min_inflight_prefers_the_idle_path(pair, modules, kernel):
         assert found[1 - slow].requests > 3 * found[slow].requests
     assert session.up(0) and session.up(1)
     end(pair, disk, "idle")
+
+
+def dropped(guest, link):
+    """Packets that netem has dropped."""
+    return int(re.search(r"dropped (\d+)", guest.out(f"tc -s qdisc show dev eth{link}")).group(1))
+
+
+@pytest.mark.parametrize("sender", ["client", "server"])
+def test_one_link_loses_packets(pair, modules, kernel, sender):
+    """What one machine sends on one link gets lost now and then: slower, but no error, no hang."""
+    rnbd.load(pair)
+    session = Session(pair)
+    disks = [session.map(null_blk(pair, name)) for name in ("small", "large")]
+    session.policy = "round-robin"
+    guest = pair.client if sender == "client" else pair.server
+    seconds = forms.short_or_full(15, 120)
+    with multipath.netem(guest, 0, "loss 1%"):
+        runs = [multipath.Fio(pair.client, disk, pattern="randrw", block=block, seconds=seconds)
+                for disk, block in zip(disks, ("16k", "256k"))]
+        jobs = [job for fio in runs for job in fio.stop()]
+        lost = dropped(guest, 0)
+    say(kernel, f"1% of the {sender}'s packets of a link lost, {lost} in all: {multipath.done(jobs)} "
+        f"I/Os in {seconds} s, the longest took {multipath.longest(jobs):.1f} s")
+    assert lost > 20, "nothing was lost"
+    for link in (0, 1):
+        session.wait_up(link, 45)
+    with verified_io(pair.client, disks):
+        session.wait_traffic(0, 1)
+    end(pair, disks, "small", "large")
 
 
 @pytest.mark.newest
