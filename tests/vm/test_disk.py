@@ -68,11 +68,15 @@ def fio_job(block_size, pattern, depth):
 
 
 def fio_runs(smallest):
-    """Lists of jobs, a list for each run of fio: all combinations, or every value at least once."""
+    """Lists of jobs, a list for each run of fio.
+
+    The long form has every pair of size and depth, of size and pattern, of depth and
+    pattern; the short one has a few sizes from the smallest to the largest.
+    """
     if forms.full():
-        return [[fio_job(smallest << n, pattern, depth) for depth in (1, 2, 4, 8, 16, 32, 64)]
-                for n in range(12) if smallest << n <= 1 << 20
-                for pattern in ("randwrite", "write", "randrw", "rw")]
+        patterns = ("randwrite", "write", "randrw", "rw")
+        return [[fio_job(smallest << n, patterns[(n + k) % 4], 1 << k) for k in range(7)]
+                for n in range(12) if smallest << n <= 1 << 20]
     jobs = [(512, "randwrite", 64), (4096, "write", 16), (65536, "randrw", 1),
             (131072, "rw", 4), (1 << 20, "randwrite", 16)]
     return [[fio_job(*job) for job in jobs if job[0] >= smallest]]
