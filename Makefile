@@ -61,8 +61,12 @@ fuzz: setup
 lint: setup
 	$(PYTEST) tests/lint tests/probes
 
-# The Debian packages that the tests and the demo need on this machine.
+# The Debian packages that the tests and the demo need on this machine. A
+# minimal installation lacks even the interpreter of what installs them.
 setup:
+	@command -v $(PYTHON) >/dev/null || { echo "installing python3"; \
+		apt-get -q update >/dev/null; \
+		DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends python3 >/dev/null; }
 	@$(PYTHON) tests/vm/vm setup
 
 .PHONY: help modules clean demo shell check check-full unit fuzz lint setup

@@ -27,6 +27,14 @@ _outcomes = {}
 
 # ---- which tests, in which order
 
+def pytest_configure():
+    """Refuse kernels we do not know before anything is collected."""
+    try:
+        forms.kernels()
+    except host.SetupError as error:
+        raise pytest.UsageError(f"KERNELS: {error}") from None
+
+
 def pytest_generate_tests(metafunc):
     """Run a test that uses machines once for every kernel that it may run on."""
     if "suite" in metafunc.fixturenames:

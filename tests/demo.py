@@ -20,6 +20,10 @@ _START = time.monotonic()
 _bold = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
 
 
+# What setup_rxe() does, for people
+RXE = "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0"
+
+
 def say(text):
     """A step, with the time since the start."""
     seconds = int(time.monotonic() - _START)
@@ -49,9 +53,11 @@ def export(both):
     say("On the server: a network card becomes an RDMA device (soft-RoCE), the server module is "
         "loaded and offers every disk below /dev.")
     both.server.setup_rxe()
+    print(f"  server# {RXE}", flush=True)
     show(both.server, "rdma link")
-    show(both.server, "modprobe rnbd-server dev_search_path=/dev")
     device = rnbd.null_blk(both.server, "demo", 512)
+    print("  (the disk is a null_blk device that keeps its data in memory)", flush=True)
+    show(both.server, "modprobe rnbd-server dev_search_path=/dev")
     show(both.server, f"lsblk -dno NAME,SIZE {device}")
     return device.rsplit("/", 1)[1]
 
@@ -68,8 +74,8 @@ def use(client, disk):
                  "diff -r /usr/lib/modules/$(uname -r)/kernel/fs /mnt/remote/fs && "
                  "echo every file is the same")
     show(client, "umount /mnt/remote")
-    for size, amount, text in (("4k", "2m", "small random"), ("128k", "16m", "large")):
-        say(f"fio: {text} writes of {size}, each read back and compared with its checksum.")
+    for size, amount, text in (("4k", "2m", "small"), ("128k", "16m", "large")):
+        say(f"fio: {text} random writes of {size}, each read back and compared with its checksum.")
         show(client, f"fio --name=verify --filename={disk} --direct=1 --ioengine=libaio "
                      f"--thread --rw=randwrite --bs={size} --iodepth=16 --size={amount} "
                      "--verify=crc32c --verify_fatal=1 --verify_state_save=0 | "
@@ -82,6 +88,7 @@ def story(both):
     client = both.client
     say("On the client: the same kind of RDMA device, and the client module.")
     client.setup_rxe()
+    print(f"  client# {RXE}", flush=True)
     show(client, "modprobe rnbd-client")
     say("Map the server's disk. One line written to one file; it returns when the disk is there.")
     line = f"sessname=demo path=ip:{both.server_address()} device_path={name}"
@@ -125,3 +132,6 @@ if __name__ == "__main__":
             channel.GuestDied) as error:
         print(f"\nThe demo failed: {error}", file=sys.stderr)
         sys.exit(1)
+    except KeyboardInterrupt:
+        print("\nStopped; the machines are off.", file=sys.stderr)
+        sys.exit(130)

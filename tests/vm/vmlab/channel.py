@@ -181,7 +181,7 @@ def connect(name, path, process, on_kernel_lines, timeout):
             break
         except (FileNotFoundError, ConnectionRefusedError):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise GuestDied(f"{name}: QEMU did not start") from None
+                raise GuestDied(f"{name}: QEMU did not start, or has ended already") from None
             time.sleep(0.02)
     while not channel.hello.wait(0.05):
         if channel.closed.is_set():

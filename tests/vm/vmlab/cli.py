@@ -84,8 +84,8 @@ def cmd_shell(arguments):
         guest = booted.guests[0 if arguments.server else -1]
         others = [f"; the {other.name} is {other.nics[0].ipv4}"
                   for other in booted.guests if other is not guest]
-        print(f"This is the {guest.name}{''.join(others)}. `exit` powers everything off.",
-              flush=True)
+        print(f"This is the {guest.name}{''.join(others)}. The modules are installed, but neither "
+              "they nor soft-RoCE are loaded. `exit` powers everything off.", flush=True)
         interact(guest)
 
 
