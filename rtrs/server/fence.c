@@ -215,7 +215,11 @@ static void probe_done(struct ib_cq *cq, struct ib_wc *wc)
 		server_path_probe(path);
 		return;
 	}
-	while ((op = server_held_pop(path)))
+	/*
+	 * If it is doubted again meanwhile they are held again, until the next
+	 * probe, which this very queue has to complete.
+	 */
+	while (server_path_trusted(path) && (op = server_held_pop(path)))
 		server_op_admit(op);
 	server_fence_kick(path->sess);
 }
