@@ -273,16 +273,23 @@ static const char *prepare(struct server_path *path)
 		why = allocate(path);
 	if (why)
 		return why;
-	/* The client has done its part. */
-	cancel_delayed_work(&path->handshake);
+	/* The client has done its part; what is left must end all the same. */
+	mod_delayed_work(server_wq, &path->handshake,
+			 msecs_to_jiffies(SERVER_FENCE_MS +
+					  SERVER_HANDSHAKE_MS));
 	server_fence_raise(path);
 	path->fenced = true;
 	return NULL;
 }
 
+static void send_ack(struct server_path *path)
+{
+	rtrs_conn_send_imm(&path->conns[0]->base, rtrs_imm(RTRS_IMM_HB_ACK, 0));
+}
+
 static void connected(struct server_path *path)
 {
-	bool up;
+	bool up, ack;
 
 	spin_lock_irq(&path->lock);
 	up = server_path_move(path, SERVER_CONNECTED);
@@ -296,7 +303,11 @@ static void connected(struct server_path *path)
 	}
 	spin_lock_irq(&path->lock);
 	path->answered = true;
+	ack = path->owes_ack;
 	spin_unlock_irq(&path->lock);
+	if (ack)
+		send_ack(path);
+	cancel_delayed_work(&path->handshake);
 	rtrs_hb_start(&path->hb);
 }
 
@@ -340,6 +351,30 @@ unlock:
 /*
  * Heartbeat
  */
+
+/**
+ * server_hb_received() - the client wants to know whether we are there
+ * @path:	the path
+ *
+ * Old clients ask before INFO_RSP, and never again if there is no answer.  But
+ * that must be the first message; and what has to wait for the client must not
+ * get into the send queue before the registrations, which nobody watches.
+ *
+ * Context: completion handler of the service connection.
+ */
+void server_hb_received(struct server_path *path)
+{
+	unsigned long flags;
+	bool now;
+
+	spin_lock_irqsave(&path->lock, flags);
+	now = path->answered;
+	if (!now)
+		path->owes_ack = true;
+	spin_unlock_irqrestore(&path->lock, flags);
+	if (now)
+		send_ack(path);
+}
 
 static struct rtrs_conn *hb_conn(struct rtrs_hb *hb, unsigned int cid)
 {

@@ -279,8 +279,7 @@ static void handle_imm(struct server_conn *conn, u32 imm)
 		if (conn->base.cid)
 			server_path_close(path, "heartbeat on an I/O connection");
 		else
-			rtrs_conn_send_imm(&conn->base,
-					   rtrs_imm(RTRS_IMM_HB_ACK, 0));
+			server_hb_received(path);
 		break;
 	case RTRS_IMM_HB_ACK:
 		break;

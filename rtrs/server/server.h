@@ -322,7 +322,7 @@ struct server_stats {
  * @port_num:	port of the device
  * @setup:	see above; whoever holds it and sees CONNECTING keeps the close
  *		work from looking at @conns
- * @lock:	@state, @answered, @suspect, @probing, @probe_again, @held
+ * @lock:	@state, @answered, @owes_ack, @suspect, @probing, @probe_again, @held
  * @state:	changed by server_path_move() only
  * @wait:	woken by a change of state and by @registered
  * @close_work:	takes the path down
@@ -330,9 +330,11 @@ struct server_stats {
  * @fenced:	INFO_REQ is good, only the fence is in the way
  * @fence_end:	when that has taken too long, jiffies
  * @fence_entry: in rtrs_server_session.fenced
- * @handshake:	gives up a path that does not get CONNECTED
+ * @handshake:	gives up a path that does not get CONNECTED, whatever
+ *		it waits for
  * @hb:		watches the client
  * @answered:	INFO_RSP has been posted
+ * @owes_ack:	a heartbeat message came before that
  * @suspect:	the client may have given it up: new requests are held
  * @probing:	a message is under way whose completion clears the suspicion
  * @probe_again: another suspicion arose meanwhile
@@ -393,6 +395,7 @@ struct server_path {
 	struct rtrs_hb		hb;
 
 	bool			answered;
+	bool			owes_ack;
 	bool			suspect;
 	bool			probing;
 	bool			probe_again;
@@ -646,6 +649,7 @@ void server_path_put(struct server_path *path);
 int server_info_post(struct server_path *path);
 void server_info_work(struct work_struct *work);
 void server_info_free(struct server_path *path);
+void server_hb_received(struct server_path *path);
 extern const struct rtrs_hb_ops server_hb_ops;
 
 /* fence.c */
