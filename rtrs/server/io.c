@@ -214,16 +214,20 @@ void server_op_start(struct server_op *op)
 void server_op_work(struct work_struct *work)
 {
 	struct server_op *op = container_of(work, struct server_op, work);
+	struct server_path *path = op->conn->path;
 
+	/* Keeps the session when the operation is not ours any more */
+	percpu_ref_get(&path->users);
 	if (READ_ONCE(op->stage) != OP_PLACED) {
 		server_op_admit(op);
-	} else if (server_path_up(op->conn->path)) {
+	} else if (server_path_up(path)) {
 		WRITE_ONCE(op->stage, OP_RUNNING);
 		copy_in(op);
 		op_submit(op);
 	} else {
 		server_op_drop(op);
 	}
+	percpu_ref_put(&path->users);
 }
 
 static void handle_request(struct server_conn *conn, u32 imm)
