@@ -101,8 +101,12 @@ enum server_taken server_op_take(struct server_op *op, struct server_conn *conn,
 		server_path_doubt(path);
 		percpu_ref_put(&earlier->users);
 	}
-	if (unlikely(given_up))
+	if (unlikely(given_up)) {
+		/* No answer will come over it: the client must not wait. */
+		server_path_close(given_up->path,
+				  "its request has come over a third path");
 		percpu_ref_put(&given_up->path->users);
+	}
 	return taken;
 }
 
