@@ -136,7 +136,8 @@ static void set_config(void)
 		return;
 	cfg->small_size = min(SERVER_SMALL_SIZE, max_io_size);
 	if (max_io_size > cfg->small_size)
-		cfg->nr_spares = min_t(u32, private_buffers, cfg->depth);
+		/* Whoever waits for one must be sure that there is one. */
+		cfg->nr_spares = clamp_t(u32, private_buffers, 1, cfg->depth);
 }
 
 static int check_params(void)
