@@ -131,7 +131,7 @@ static void regs_done(struct ib_cq *cq, struct ib_wc *wc)
 		return;
 	}
 	rtrs_conn_sent(&path->conns[0]->base);
-	/* Pairs with the acquire in server_mr_register(). */
+	/* Pairs with the acquire in register_batch(). */
 	smp_store_release(&path->registered, true);
 	wake_up(&path->wait);
 }

@@ -86,7 +86,7 @@ static bool may_void(struct server_op *op)
 
 	if (rtrs_avoids_reg_mr(op->conn->base.qp->device))
 		return false;
-	/* A path that is being added looks at both: server_fence_raise(). */
+	/* A path that is being added looks at both: server_fence_check(). */
 	spin_lock_irqsave(&op->lock, flags);
 	may = !READ_ONCE(op->sess->many);
 	op->voids = may;

@@ -315,7 +315,7 @@ struct server_stats {
  * @conns:	the connections, under @setup until CONNECTED, then constant
  *		until the close work takes them down
  * @claimed:	bytes it counts for, see rtrs_server.claimed
- * @recon_cnt:	the client's count of attempts, for the log
+ * @recon_cnt:	the client's count of attempts, of its latest connection
  * @client:	the client's address
  * @server:	our address
  * @label:	both as text
