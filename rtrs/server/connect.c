@@ -29,6 +29,8 @@
 
 /* Connection requests being worked on */
 #define MAX_KNOCKS	1024
+/* A path that is busy is tried again after so long, or when one has gone. */
+#define KNOCK_AGAIN	(HZ / 10)
 
 struct knock {
 	struct work_struct	work;
@@ -154,7 +156,8 @@ static int admit(struct knock *k)
 		if (err != -EBUSY || left <= 0)
 			return err;
 		wait_event_timeout(srv->gone,
-				   READ_ONCE(srv->departed) != departed, left);
+				   READ_ONCE(srv->departed) != departed,
+				   min_t(long, left, KNOCK_AGAIN));
 	}
 }
 
@@ -168,7 +171,7 @@ static const char *reason(int err)
 	case -ENOMEM:
 		return "no memory, or more than max_memory allows";
 	case -EBUSY:
-		return "the path it replaces still has operations";
+		return "the path it replaces still has operations, or awaits INFO";
 	case -EEXIST:
 		return "another path has the same addresses";
 	case -ENXIO:

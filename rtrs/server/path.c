@@ -354,14 +354,16 @@ static int accept_locked(struct server_path *path, struct rdma_cm_id *cm_id,
  * Context: process context, sleeps; not from a handler of @cm_id.
  * Return: 0: @cm_id belongs to the path, even if it is closing already; else
  * the errno to reject with, the caller gets rid of @cm_id.  -EBUSY: the path is
- * closing, and what it was asked for may succeed when it is gone.
+ * closing, or INFO is being processed; what it was asked for may succeed later.
  */
 int server_path_accept(struct server_path *path, struct rdma_cm_id *cm_id,
 		       const struct rtrs_conn_req *req)
 {
 	int err;
 
-	mutex_lock(&path->setup);
+	/* What INFO_REQ has to wait for may take longer than a knock may. */
+	if (!mutex_trylock(&path->setup))
+		return -EBUSY;
 	rdma_lock_handler(cm_id);
 	err = accept_locked(path, cm_id, req);
 	rdma_unlock_handler(cm_id);
@@ -524,5 +526,8 @@ struct server_path *server_path_create(struct rtrs_server_session *sess,
 	server_path_get(path);
 	list_add_tail(&path->entry, &sess->paths);
 	sess->nr_paths++;
+	/* Whoever asked for it may give up before it has a connection. */
+	queue_delayed_work(server_wq, &path->handshake,
+			   msecs_to_jiffies(SERVER_HANDSHAKE_MS));
 	return path;
 }
