@@ -176,7 +176,6 @@ void server_op_start(struct server_op *op)
 	op->error = 0;
 	op->data_sent = 0;
 	op->invalidated = false;
-	op->spare = NULL;
 
 	err = fetch(op);
 	if (err == -EPROTO) {

@@ -80,6 +80,7 @@ enum server_taken server_op_take(struct server_op *op, struct server_conn *conn,
 	} else if (likely(!op->conn)) {
 		op->conn = conn;
 		op->off = off;
+		op->spare = NULL;
 		if (unlikely(READ_ONCE(path->suspect)))
 			taken = OP_TAKEN_HELD;
 		WRITE_ONCE(op->stage, taken == OP_TAKEN ? OP_RUNNING : OP_HELD);
@@ -135,6 +136,7 @@ void server_op_give_back(struct server_op *op)
 	waits = op->conn;
 	if (unlikely(waits)) {
 		op->off = op->next_off;
+		op->spare = NULL;
 		WRITE_ONCE(op->stage, OP_NEXT);
 	}
 	spin_unlock_irqrestore(&op->lock, flags);
@@ -169,7 +171,7 @@ bool server_op_take_back(struct server_op *op, struct server_conn *conn, u32 seq
 /**
  * server_op_drop() - end an operation without a response
  * @op:		the operation; its path is closing, which gives its spare buffer
- *		back
+ *		back if something was sent from it
  *
  * Context: any.
  */
@@ -178,6 +180,9 @@ void server_op_drop(struct server_op *op)
 	struct server_path *path = op->conn->path;
 
 	trace_rtrs_server_drop(op);
+	/* The path may have to wait long for another operation. */
+	if (op->spare && !op->data_sent)
+		server_spare_put(op->spare);
 	server_op_give_back(op);
 	percpu_ref_put(&path->users);
 }

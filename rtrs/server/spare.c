@@ -4,10 +4,10 @@
  *
  * Taken by an operation for data that does not fit the small private buffer of
  * its id.  Usually given back by the completion of the response that sends from
- * it, or before the response if nothing is sent from it.  If the path dies in
- * between there is no telling who was last: the close work gives back what the
- * path still has, after its connections are drained and its operations have
- * ended.
+ * it, or before the response if nothing is sent from it, or when the operation
+ * is dropped.  If the path dies after something was sent there is no telling who
+ * was last: the close work gives back what the path still has, after its
+ * connections are drained and its operations have ended.
  *
  * A session begins with a few.  If they are all in use and the operation cannot
  * do without (io.c), it queues, in the order of arrival, and a work allocates
