@@ -282,6 +282,16 @@ static inline bool rtrs_geometry_ok(u32 queue_depth, u32 chunk_size)
 	       rtrs_bits(queue_depth) + rtrs_bits(chunk_size) <= 28;
 }
 
+/*
+ * Is it an errno that may go on to the user?  From 512 on they mean something to
+ * the kernel (restart the call, the I/O is queued: fatal in a write to sysfs), and
+ * ERR_PTR() holds none above 4095.
+ */
+static inline bool rtrs_errno_ok(int error)
+{
+	return error < 0 && error > -512;
+}
+
 /**
  * rtrs_conn_rsp_decode() - check an accepted connection's response
  * @buf:	private data of the CM reply
@@ -291,7 +301,7 @@ static inline bool rtrs_geometry_ok(u32 queue_depth, u32 chunk_size)
  *
  * Return: 0, -EMSGSIZE, -EPROTO, -EINVAL for sizes nobody can work with, or
  * the errno a server put into an accept (which is against the protocol, but
- * says more than any other code).
+ * says more than any other code); -EPROTO if that is no errno.
  */
 static inline int rtrs_conn_rsp_decode(const void *buf, size_t len,
 				       bool geometry, struct rtrs_conn_rsp *rsp)
@@ -307,7 +317,7 @@ static inline int rtrs_conn_rsp_decode(const void *buf, size_t len,
 		return err;
 	rsp->error = (s16)le16_to_cpu(msg.error);
 	if (rsp->error)
-		return rsp->error < 0 ? rsp->error : -EPROTO;
+		return rtrs_errno_ok(rsp->error) ? rsp->error : -EPROTO;
 	rsp->queue_depth = le16_to_cpu(msg.queue_depth);
 	rsp->max_io_size = le32_to_cpu(msg.max_io_size);
 	rsp->max_hdr_size = le32_to_cpu(msg.max_hdr_size);
@@ -341,7 +351,7 @@ static inline int rtrs_reject_decode(const void *buf, size_t len)
 		return -ECONNREFUSED;
 	memcpy(&msg, buf, sizeof(msg));
 	error = (s16)le16_to_cpu(msg.error);
-	return error < 0 && error >= -4095 ? error : -ECONNREFUSED;
+	return rtrs_errno_ok(error) ? error : -ECONNREFUSED;
 }
 
 /*

@@ -7,8 +7,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	int err = rtrs_reject_decode(data, size);
 	int said = size >= 56 ? (int)le(data + 4, 2) - 65536 : 0;
 
-	REQUIRE(err < 0 && err >= -4095);
-	if (size >= 56 && said >= -4095)
+	REQUIRE(err < 0 && err > -512);
+	if (size >= 56 && said > -512)
 		REQUIRE(err == said);
 	else
 		REQUIRE(err == -ECONNREFUSED);

@@ -339,7 +339,7 @@ static void conn_rsp_protocol(void **state)
 	vec_free(&v);
 }
 
-/* An accept with a positive "errno" is no errno at all */
+/* An accept with a positive "errno", or one beyond all, is no errno at all */
 static void conn_rsp_error_values(void **state)
 {
 	struct vec v = vec_load("conn_rsp_inval");
@@ -352,6 +352,18 @@ static void conn_rsp_error_values(void **state)
 	put16(v.data, 4, 0x7fff);
 	assert_int_equal(rtrs_conn_rsp_decode(v.data, v.len, true, &got),
 			 -EPROTO);
+	put16(v.data, 4, 0x8000);
+	assert_int_equal(rtrs_conn_rsp_decode(v.data, v.len, true, &got),
+			 -EPROTO);
+	/* -EIOCBQUEUED */
+	put16(v.data, 4, 0xfdef);
+	assert_int_equal(rtrs_conn_rsp_decode(v.data, v.len, true, &got),
+			 -EPROTO);
+	put16(v.data, 4, 0xfe00);
+	assert_int_equal(rtrs_conn_rsp_decode(v.data, v.len, true, &got),
+			 -EPROTO);
+	put16(v.data, 4, 0xfe01);
+	assert_int_equal(rtrs_conn_rsp_decode(v.data, v.len, true, &got), -511);
 	put16(v.data, 4, 0xffff);
 	assert_int_equal(rtrs_conn_rsp_decode(v.data, v.len, true, &got), -1);
 	vec_free(&v);
@@ -493,8 +505,10 @@ static void reject_values(void **state)
 		int want;
 	} c[] = {
 		{ 0xff98, -104 },	{ 0xffff, -1 },
-		{ 0xfff0, -EBUSY },	{ 0xf001, -4095 },
-		{ 0xf000, -ECONNREFUSED }, { 0x8000, -ECONNREFUSED },
+		{ 0xfff0, -EBUSY },	{ 0xfe01, -511 },
+		{ 0xfe00, -ECONNREFUSED }, { 0xfdef, -ECONNREFUSED },
+		{ 0xf001, -ECONNREFUSED }, { 0xf000, -ECONNREFUSED },
+		{ 0x8000, -ECONNREFUSED },
 		{ 0, -ECONNREFUSED },	{ 1, -ECONNREFUSED },
 		{ 104, -ECONNREFUSED }, { 0x7fff, -ECONNREFUSED },
 	};
