@@ -350,6 +350,9 @@ static void reconnect_work(struct work_struct *work)
 	}
 	if (client_path_get_state(path) != CLIENT_RECONNECTING)
 		goto unlock;
+	/* Left from an earlier failure, it may come before the recovery. */
+	if (path->up)
+		teardown(path);
 	if (max >= 0 && path->attempts >= (unsigned int)max) {
 		path_log(err, path, "given up after %u attempts to reconnect",
 			 path->attempts);
@@ -503,6 +506,7 @@ void client_path_free(struct client_path *path)
 {
 	u32 cid;
 
+	cancel_works(path);
 	client_ids_del_path(path);
 	free_percpu(path->stats);
 	for (cid = 0; path->conn && cid < path->nr_conns; cid++)
@@ -598,18 +602,17 @@ void client_path_abandon(struct client_path *path)
  * @path:	the path
  *
  * When it returns the path has no connection and no request, and nothing but
- * client_path_reconnect() brings it back.
+ * client_path_reconnect() brings it back.  Works that are still pending find it
+ * CLOSED.  They are not cancelled here: a client_path_reconnect() that came
+ * meanwhile may have queued them.
  *
  * Context: process context, sleeps.
  */
 void client_path_close(struct client_path *path)
 {
 	client_path_set_state(path, CLIENT_CLOSING);
-	cancel_works(path);
 	mutex_lock(&path->op_lock);
 	if (client_path_get_state(path) == CLIENT_CLOSING)
 		finish_close(path);
 	mutex_unlock(&path->op_lock);
-	/* Whoever held op_lock before us may have scheduled one more attempt. */
-	cancel_works(path);
 }
