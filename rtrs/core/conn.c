@@ -153,6 +153,7 @@ int rtrs_conn_create(struct rtrs_conn *conn, const struct rtrs_conn_params *p)
 	conn->retire_head = 0;
 	conn->retire_tail = 0;
 	conn->stall_tail = 0;
+	conn->stall_due = false;
 	conn->stall_since = jiffies;
 	conn->retire_mask = roundup_pow_of_two(conn->sq_size) - 1;
 	conn->retire = kvcalloc(conn->retire_mask + 1, sizeof(*conn->retire),
@@ -448,7 +449,8 @@ EXPORT_SYMBOL_GPL(rtrs_conn_send_imm);
  * the peer's user does not see.  Meant to be called once per heartbeat.
  *
  * Context: any.
- * Return: milliseconds since a completion was due and did not come; 0: none is.
+ * Return: milliseconds since the first look that saw a completion due which has
+ * not come; 0: none is, or none was due at the last look.
  */
 unsigned int rtrs_conn_stalled(struct rtrs_conn *conn)
 {
@@ -464,10 +466,12 @@ unsigned int rtrs_conn_stalled(struct rtrs_conn *conn)
 	spin_lock_irqsave(&conn->sq_lock, flags);
 	due = conn->retire_head != conn->retire_tail && !conn->sq_dead;
 	unmarked = !due && conn->sq_open;
-	if (due && conn->retire_tail == conn->stall_tail)
+	/* What was posted since the last look is not late yet. */
+	if (due && conn->stall_due && conn->retire_tail == conn->stall_tail)
 		ms = jiffies_to_msecs(jiffies - conn->stall_since);
 	else
 		conn->stall_since = jiffies;
+	conn->stall_due = due || unmarked;
 	conn->stall_tail = conn->retire_tail;
 	spin_unlock_irqrestore(&conn->sq_lock, flags);
 

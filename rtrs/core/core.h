@@ -143,7 +143,8 @@ struct rtrs_conn_params {
  * @retire_head: next to be written
  * @retire_tail: next to complete
  * @stall_tail:	@retire_tail at the last heartbeat
- * @stall_since: when a heartbeat saw it move last, or nothing due; jiffies
+ * @stall_due:	a completion was due then
+ * @stall_since: the first heartbeat that saw the one due that has not come; jiffies
  */
 struct rtrs_conn {
 	const struct rtrs_conn_ops *ops;
@@ -169,6 +170,7 @@ struct rtrs_conn {
 	u32			retire_head;
 	u32			retire_tail;
 	u32			stall_tail;
+	bool			stall_due;
 	unsigned long		stall_since;
 };
 
