@@ -590,6 +590,8 @@ extern struct workqueue_struct *client_recovery_wq;
 extern struct workqueue_struct *client_connect_wq;
 extern unsigned int client_hb_interval_ms;
 extern unsigned int client_hb_max_missed;
+void client_object_get(void);
+void client_object_put(void);
 u32 client_queues(void);
 u32 client_copybreak(bool write);
 

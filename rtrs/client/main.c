@@ -6,11 +6,14 @@
  * progress under memory pressure: requests of a lost path are completed there.
  * Connecting may sit out the CM's time limits and must not hold recovery up.
  * Unloading is possible only when no user of the module is left, hence no
- * session, no path and no work.
+ * session, no path and no work.  Memory that a release function of ours frees may
+ * be left (somebody else still has a reference, debug kernels delay releases): it
+ * is counted and waited for.
  */
 #include <linux/cpumask.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
+#include <linux/wait_bit.h>
 
 #include "client.h"
 
@@ -41,6 +44,28 @@ unsigned int client_hb_max_missed = RTRS_HB_MAX_MISSED;
 module_param_named(heartbeat_max_missed, client_hb_max_missed, uint, 0644);
 MODULE_PARM_DESC(heartbeat_max_missed,
 		 "Looks without a sign of life that are tolerated, used by the next connect (default 5)");
+
+/* Sessions and paths: what a release function will free */
+static atomic_t objects = ATOMIC_INIT(0);
+
+/**
+ * client_object_get() - count an object that a release function will free
+ */
+void client_object_get(void)
+{
+	atomic_inc(&objects);
+}
+
+/**
+ * client_object_put() - the object is freed
+ *
+ * Context: any.
+ */
+void client_object_put(void)
+{
+	if (atomic_dec_and_test(&objects))
+		wake_up_var(&objects);
+}
 
 /* Interrupt-driven I/O connections of a path */
 u32 client_queues(void)
@@ -82,6 +107,7 @@ destroy:
 
 static void __exit rtrs_client_exit(void)
 {
+	wait_var_event(&objects, !atomic_read(&objects));
 	client_sysfs_exit();
 	destroy_workqueue(client_connect_wq);
 	destroy_workqueue(client_recovery_wq);

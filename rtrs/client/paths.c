@@ -205,6 +205,9 @@ int client_paths_begin(struct rtrs_client *clt)
 		err = -EBUSY;
 	else
 		clt->nr_changes++;
+	/* Close does not wait for the end of client_paths_end(). */
+	if (!err)
+		get_device(&clt->dev);
 	mutex_unlock(&clt->paths_lock);
 	return err;
 }
@@ -219,9 +222,9 @@ void client_paths_end(struct rtrs_client *clt)
 {
 	mutex_lock(&clt->paths_lock);
 	WRITE_ONCE(clt->nr_changes, clt->nr_changes - 1);
-	/* Under the lock: who waits for it frees the session. */
 	wake_up(&clt->changed);
 	mutex_unlock(&clt->paths_lock);
+	put_device(&clt->dev);
 }
 
 /**

@@ -259,6 +259,7 @@ static void session_release(struct device *dev)
 	free_slots(clt);
 	free_percpu(clt->turn);
 	kfree(clt);
+	client_object_put();
 }
 
 static int check_config(const struct rtrs_client_config *cfg)
@@ -317,6 +318,7 @@ static struct rtrs_client *alloc_session(const struct rtrs_client_config *cfg)
 	rtrs_domain_pool_init(&clt->domains, &client_domain_ops);
 	INIT_LIST_HEAD(&clt->entry);
 
+	client_object_get();
 	device_initialize(&clt->dev);
 	clt->dev.class = client_class;
 	clt->dev.release = session_release;

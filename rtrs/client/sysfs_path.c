@@ -15,6 +15,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
@@ -188,12 +189,15 @@ static ssize_t remove_path_store(struct kobject *kobj,
 
 	if (err)
 		return err;
+	/* Without its file nothing else keeps the module while this runs. */
+	__module_get(THIS_MODULE);
 	/* False: somebody else is removing it. */
 	if (sysfs_remove_file_self(kobj, &attr->attr)) {
 		path_log(info, path, "removed by the administrator");
 		client_paths_remove(path);
 	}
 	client_paths_end(clt);
+	module_put(THIS_MODULE);
 	return count;
 }
 
@@ -233,6 +237,7 @@ static const struct attribute_group *client_path_groups[] = {
 static void path_release(struct kobject *kobj)
 {
 	kfree(to_path(kobj));
+	client_object_put();
 }
 
 static const struct kobj_type client_path_type = {
@@ -247,6 +252,7 @@ static const struct kobj_type client_path_type = {
  */
 void client_path_kobj_init(struct client_path *path)
 {
+	client_object_get();
 	kobject_init(&path->kobj, &client_path_type);
 }
 
