@@ -173,6 +173,8 @@ static void destroy(struct client_path *path)
 	struct rtrs_client *clt = path->clt;
 
 	bury(path);
+	/* Before another path can come between its addresses. */
+	client_ids_del_path(path);
 	client_path_sysfs_del(path);
 	mutex_lock(&clt->paths_lock);
 	list_del_rcu(&path->entry);
