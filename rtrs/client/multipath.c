@@ -114,6 +114,25 @@ static struct client_path *pick_path(struct pick *pick)
 	}
 }
 
+/**
+ * client_any_connected() - is any path connected at the moment?
+ * @clt:	the session
+ *
+ * Context: any.
+ */
+bool client_any_connected(struct rtrs_client *clt)
+{
+	struct client_path *path;
+	bool ret = false;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(path, &clt->paths, entry)
+		if (client_path_get_state(path) == CLIENT_CONNECTED)
+			ret = true;
+	rcu_read_unlock();
+	return ret;
+}
+
 static bool queue_ok(const struct rtrs_client *clt, u16 queue)
 {
 	return queue == RTRS_QUEUE_ADMIN ||
@@ -228,7 +247,8 @@ int rtrs_client_submit(struct rtrs_client *clt, struct rtrs_request *req,
 	slot->seq++;
 	rcu_read_lock();
 	if (unlikely(client_ids_dynamic(clt)) && !client_id_claim(clt, slot)) {
-		err = -EAGAIN;
+		if (client_any_connected(clt))
+			err = -EAGAIN;
 	} else {
 		err = client_submit_any(clt, req, last, NULL);
 		if (unlikely(err) && slot->claimed)

@@ -463,15 +463,7 @@ EXPORT_SYMBOL_GPL(rtrs_client_close);
  */
 int rtrs_client_query(struct rtrs_client *clt, struct rtrs_client_limits *lim)
 {
-	struct client_path *path;
-	int err = -ECOMM;
-
-	rcu_read_lock();
-	list_for_each_entry_rcu(path, &clt->paths, entry)
-		if (client_path_get_state(path) == CLIENT_CONNECTED)
-			err = 0;
-	rcu_read_unlock();
-	if (err || !client_ready(clt))
+	if (!client_any_connected(clt) || !client_ready(clt))
 		return -ECOMM;
 
 	lim->queue_depth = clt->depth;
