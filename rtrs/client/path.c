@@ -239,8 +239,11 @@ static void finish_close(struct client_path *path)
 
 static int attempt(struct client_path *path)
 {
+	/* As in teardown(): other paths may wait for a lock that is held here. */
+	unsigned int noio = memalloc_noio_save();
 	int err = client_connect(path);
 
+	memalloc_noio_restore(noio);
 	if (err)
 		teardown(path);
 	return err;
@@ -295,16 +298,12 @@ static int patient_attempt(struct client_path *path)
 /* One attempt from RECONNECTING; under op_lock. */
 static int reconnect_once(struct client_path *path, bool patient)
 {
-	unsigned int noio;
 	int err;
 
 	if (!client_path_set_state(path, CLIENT_CONNECTING))
 		return -EBUSY;
 	path->attempts++;
-	/* As in teardown() */
-	noio = memalloc_noio_save();
 	err = patient ? patient_attempt(path) : attempt(path);
-	memalloc_noio_restore(noio);
 	if (err) {
 		spin_lock_irq(&path->lock);
 		path->nr_failed++;
