@@ -385,6 +385,7 @@ struct client_info {
  * @twin:	the last attempt failed because another path has the addresses
  * @tried:	the first attempt is over
  * @first_err:	its result, valid when @tried
+ * @first_twin:	@twin then
  * @logged_err:	what the last failed attempt that was logged said
  * @logged_at:	@attempts then
  * @up:		counted in rtrs_client.nr_up
@@ -438,6 +439,7 @@ struct client_path {
 	bool			twin;
 	bool			tried;
 	int			first_err;
+	bool			first_twin;
 	int			logged_err;
 	unsigned int		logged_at;
 	bool			up;

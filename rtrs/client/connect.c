@@ -645,9 +645,11 @@ static int join(struct client_path *path)
 	if (path->addr.src.ss_family == AF_UNSPEC)
 		clear_port(&path->src);
 	err = client_path_settle(path);
+	path->twin = err == -EEXIST;
 	if (err)
-		return fail(path, err,
-			    "the session has a path between these addresses");
+		return fail(path, err, path->twin ?
+			    "the session has a path between these addresses" :
+			    "no memory to rename its directory");
 	/* It lets us in again, so nothing of the old incarnation is left. */
 	client_ids_release(path);
 	err = client_path_up(path);

@@ -224,6 +224,7 @@ static void set_tried(struct client_path *path, int err)
 	if (path->tried)
 		return;
 	path->first_err = err;
+	path->first_twin = path->twin;
 	/* Pairs with the acquire in tried(). */
 	smp_store_release(&path->tried, true);
 	wake_up(&path->clt->changed);

@@ -297,7 +297,7 @@ static int result(const struct rtrs_client *clt)
 
 	/* The same path twice is a mistake, not a failure of the network. */
 	list_for_each_entry(path, &clt->paths, entry)
-		if (tried(path) && path->first_err == -EEXIST && path->twin)
+		if (tried(path) && path->first_err == -EEXIST && path->first_twin)
 			return -EEXIST;
 	if (READ_ONCE(clt->nr_up))
 		return 0;
