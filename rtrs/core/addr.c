@@ -60,12 +60,26 @@ static int parse_one(const char *str, size_t len, u16 port,
 	return err ? -EINVAL : 0;
 }
 
+/* A wildcard is no address: routing shall choose, as if nothing was given. */
+static bool is_any(const struct sockaddr_storage *ss)
+{
+	switch (ss->ss_family) {
+	case AF_INET:
+		return !((struct sockaddr_in *)ss)->sin_addr.s_addr;
+	case AF_INET6:
+		return ipv6_addr_any(&((struct sockaddr_in6 *)ss)->sin6_addr);
+	default:
+		return ib_addr_any(&((struct sockaddr_ib *)ss)->sib_addr);
+	}
+}
+
 /**
  * rtrs_addr_parse() - parse a path specification
  * @str:	text, not necessarily terminated
  * @len:	its length
  * @port:	destination port; the source port is always 0
- * @addr:	result; the source's family is AF_UNSPEC if none was given
+ * @addr:	result; the source's family is AF_UNSPEC if none was given, or one
+ *		of all zeros
  *
  * Context: process context.
  * Return: 0; -EPROTONOSUPPORT for a destination without a known prefix;
@@ -82,6 +96,8 @@ int rtrs_addr_parse(const char *str, size_t len, u16 port,
 	if (sep) {
 		if (parse_one(str, sep - str, 0, &addr->src))
 			return -EINVAL;
+		if (is_any(&addr->src))
+			memset(&addr->src, 0, sizeof(addr->src));
 		len -= sep + 1 - str;
 		str = sep + 1;
 	}
