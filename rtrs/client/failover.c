@@ -149,7 +149,9 @@ void client_abort_requests(struct client_path *path)
 			 dom->base.dev->name);
 	if (moved) {
 		client_session_loss(clt);
-		client_await_farewell(path);
+		/* At the end of the session nothing is sent again. */
+		if (!READ_ONCE(clt->closing))
+			client_await_farewell(path);
 	}
 	while (!list_empty(&left)) {
 		move_all(path, &left, rounds++ > MAX_NOMEM);
