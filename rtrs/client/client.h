@@ -104,6 +104,7 @@ enum client_arena {
  * @tx:		per slot: copied write data, user message, header
  * @rx:		per slot: where the peer writes the data of reads up to @copy_read
  * @copy_read:	the session's, or all reads where registering them is not safe
+ * @rx_span:	parts of @rx of each slot, one behind the other in one region
  * @nr_rx_mr:	regions that cover @rx
  * @pieces_per_mr: pieces of @rx in each of them
  * @rx_mr:	the regions
@@ -120,6 +121,7 @@ struct client_domain {
 	struct client_area	tx;
 	struct client_area	rx;
 	u32			copy_read;
+	u32			rx_span;
 	u32			nr_rx_mr;
 	u32			pieces_per_mr;
 	struct ib_mr		**rx_mr;

@@ -26,7 +26,8 @@
 
 #include "client.h"
 
-#define PIECE_SIZE	SZ_32K
+/* Whole pages, of whatever size */
+#define PIECE_SIZE	max_t(u32, SZ_32K, PAGE_SIZE)
 
 /**
  * client_area_alloc() - allocate and map memory for equal parts
@@ -221,21 +222,23 @@ static int prepare_arena(struct client_domain *dom)
 {
 	struct rtrs_client *clt = dom->clt;
 	struct ib_device *dev = dom->base.dev;
-	u32 pages, max_pages;
+	u32 pages, max_pages, stride;
 	int err;
 
 	dom->copy_read = rtrs_avoids_reg_mr(dev) ? clt->max_io_size :
 						   clt->copy_read;
-	err = client_area_alloc(&dom->rx, dev,
-				ALIGN(max(dom->copy_read, 1U), SMP_CACHE_BYTES),
-				clt->nr_tags, DMA_FROM_DEVICE);
+	/* A reconnect in need of memory gets no large contiguous pieces. */
+	stride = ALIGN(max(dom->copy_read, 1U), SMP_CACHE_BYTES);
+	dom->rx_span = DIV_ROUND_UP(stride, PIECE_SIZE);
+	err = client_area_alloc(&dom->rx, dev, min(stride, PIECE_SIZE),
+				clt->nr_tags * dom->rx_span, DMA_FROM_DEVICE);
 	if (err)
 		return err;
 	pages = dom->rx.piece_size / CLIENT_PAGE;
 	max_pages = dev->attrs.max_fast_reg_page_list_len;
-	if (max_pages < pages)
+	if (max_pages < pages * dom->rx_span)
 		return -EOPNOTSUPP;
-	dom->pieces_per_mr = max_pages / pages;
+	dom->pieces_per_mr = rounddown(max_pages / pages, dom->rx_span);
 	dom->nr_rx_mr = DIV_ROUND_UP(dom->rx.nr_pieces, dom->pieces_per_mr);
 	dom->rx_mr = kvcalloc(dom->nr_rx_mr, sizeof(*dom->rx_mr), GFP_KERNEL);
 	dom->rx_desc = kvcalloc(dom->nr_rx_mr, sizeof(*dom->rx_desc),

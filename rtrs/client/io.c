@@ -64,21 +64,41 @@ static enum dma_data_direction dma_dir(const struct rtrs_request *req)
  * The slot's part of the arena
  */
 
-static u64 arena_dma(const struct client_slot *slot)
+static u32 arena_part(const struct client_slot *slot)
 {
-	return client_area_dma(&slot_domain(slot)->rx, slot->tag);
+	return slot->tag * slot_domain(slot)->rx_span;
+}
+
+/* Bytes of a read of @len bytes that are in a part, @done being before it */
+static u32 arena_bytes(const struct client_domain *dom, u32 len, u32 done)
+{
+	return min(len - done, dom->rx.stride);
 }
 
 static void arena_desc(const struct client_slot *slot, struct rtrs_desc *desc)
 {
 	const struct client_domain *dom = slot_domain(slot);
-	u32 piece = slot->tag / dom->rx.per_piece;
+	u32 piece = arena_part(slot) / dom->rx.per_piece;
 	u32 mr = piece / dom->pieces_per_mr;
 
 	desc->addr = READ_ONCE(dom->rx_desc[mr].addr) +
 		     (u64)(piece % dom->pieces_per_mr) * dom->rx.piece_size +
-		     slot->tag % dom->rx.per_piece * dom->rx.stride;
+		     arena_part(slot) % dom->rx.per_piece * dom->rx.stride;
 	desc->key = READ_ONCE(dom->rx_desc[mr].key);
+}
+
+static void arena_give(const struct client_slot *slot)
+{
+	const struct client_domain *dom = slot_domain(slot);
+	u32 part = arena_part(slot), len = slot->req->data_len;
+	u32 n, done;
+
+	for (done = 0; done < len; done += n, part++) {
+		n = arena_bytes(dom, len, done);
+		ib_dma_sync_single_for_device(dom->base.dev,
+					      client_area_dma(&dom->rx, part),
+					      n, DMA_FROM_DEVICE);
+	}
 }
 
 /*
@@ -105,12 +125,16 @@ static void copy_in(struct client_slot *slot)
 {
 	struct client_domain *dom = slot_domain(slot);
 	struct rtrs_request *req = slot->req;
+	u32 part = arena_part(slot), n, done;
 
-	ib_dma_sync_single_for_cpu(dom->base.dev, arena_dma(slot),
-				   req->data_len, DMA_FROM_DEVICE);
-	sg_copy_from_buffer(req->sgl, req->nents,
-			    client_area_virt(&dom->rx, slot->tag),
-			    req->data_len);
+	for (done = 0; done < req->data_len; done += n, part++) {
+		n = arena_bytes(dom, req->data_len, done);
+		ib_dma_sync_single_for_cpu(dom->base.dev,
+					   client_area_dma(&dom->rx, part), n,
+					   DMA_FROM_DEVICE);
+		sg_pcopy_from_buffer(req->sgl, req->nents,
+				     client_area_virt(&dom->rx, part), n, done);
+	}
 }
 
 /**
@@ -516,9 +540,7 @@ static int build_small_read(struct client_slot *slot, struct post *post)
 
 	if (req->data_len) {
 		arena_desc(slot, &desc);
-		ib_dma_sync_single_for_device(slot_device(slot),
-					      arena_dma(slot), req->data_len,
-					      DMA_FROM_DEVICE);
+		arena_give(slot);
 	}
 	own_sge(slot, slot->sge,
 		put_header(slot, tx, req->data_len ? &desc : NULL));
