@@ -265,15 +265,14 @@ void client_path_kobj_init(struct client_path *path)
  */
 int client_path_sysfs_add(struct client_path *path)
 {
-	char name[RTRS_PATH_STRLEN];
 	int err;
 
 	lockdep_assert_held(&path->clt->paths_lock);
 
 	if (path->in_sysfs)
 		return 0;
-	client_path_dirname(path, name, sizeof(name));
-	err = kobject_add(&path->kobj, path->clt->paths_kobj, "%s", name);
+	err = kobject_add(&path->kobj, path->clt->paths_kobj, "%s",
+			  client_path_name(path));
 	if (err) {
 		path_log(err, path, "no directory in sysfs (%d)", err);
 		return err;
@@ -291,14 +290,11 @@ int client_path_sysfs_add(struct client_path *path)
  */
 int client_path_sysfs_rename(struct client_path *path)
 {
-	char name[RTRS_PATH_STRLEN];
-
 	lockdep_assert_held(&path->clt->paths_lock);
 
 	if (!path->in_sysfs)
 		return 0;
-	client_path_dirname(path, name, sizeof(name));
-	return kobject_rename(&path->kobj, name);
+	return kobject_rename(&path->kobj, client_path_name(path));
 }
 
 /**
