@@ -213,6 +213,9 @@ int client_path_up(struct client_path *path)
 	mutex_lock(&clt->event_lock);
 	err = path_up(clt, path);
 	mutex_unlock(&clt->event_lock);
+	/* Not every first success is a first attempt: open waits for either. */
+	if (!err)
+		wake_up(&clt->changed);
 	return err;
 }
 
