@@ -39,7 +39,7 @@ def pytest_generate_tests(metafunc):
     """Run a test that uses machines once for every kernel that it may run on."""
     if "suite" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("kernels")
-        series = [each for each in forms.kernels() if not marker or each in marker.args]
+        series = forms.kernels(*(marker.args if marker else ()))
         if metafunc.definition.get_closest_marker("newest") and not forms.full():
             series = series[-1:]
         if not series:
@@ -51,13 +51,19 @@ def pytest_generate_tests(metafunc):
 def _suite(item):
     """The suite whose machines a test uses, or None."""
     kernel = item.callspec.params.get("kernel") if hasattr(item, "callspec") else None
-    known = [suite for suite in suites.SUITES if suite.series == kernel]
+    known = [suite for suite in suites.ALL if suite.series == kernel]
     return known[0] if known and "suite" in item.fixturenames else None
 
 
-def _links(item):
-    marker = item.get_closest_marker("links")
-    return marker.args[0] if marker else 1
+def _marked(item, name, default):
+    """The argument of a test's marker."""
+    marker = item.get_closest_marker(name)
+    return marker.args[0] if marker else default
+
+
+def _properties(item):
+    """What a pair is made with."""
+    return {"links": _marked(item, "links", 1), "append": _marked(item, "append", "")}
 
 
 def _rank(item):
@@ -65,9 +71,9 @@ def _rank(item):
     place = ORDER.index(folder) if folder in ORDER else len(ORDER)
     suite = _suite(item)
     if suite:
-        kind = 0 if "single" in item.fixturenames else _links(item)
-        return (1 + suites.SUITES.index(suite), kind, place)
-    return (1 + len(suites.SUITES) if item.get_closest_marker("late") else 0, 0, place)
+        kind = () if "single" in item.fixturenames else tuple(_properties(item).values())
+        return (1 + suites.ALL.index(suite), kind, place)
+    return (1 + len(suites.ALL) if item.get_closest_marker("late") else 0, (), place)
 
 
 @pytest.hookimpl(trylast=True)
@@ -86,7 +92,7 @@ def pytest_collection_finish(session):
     """Start to make what the chosen tests will need."""
     makers = {"suite": None, "modules": modules.build, "mainline": peer.build}
     for item in session.items if not session.config.option.collectonly else ():
-        suite = _suite(item)
+        suite = _suite(item) if not item.get_closest_marker("skip") else None
         for name in set(makers) & set(item.fixturenames) if suite else ():
             _machines.prepare("images", suite, vmlab_session.images)
             if makers[name]:
@@ -123,7 +129,7 @@ def pair_fixture(request, suite):
 
     What the kernels log during the test decides about it, too.
     """
-    return _machines_for(request, suite, vmlab_pair.Pair, links=_links(request.node))
+    return _machines_for(request, suite, vmlab_pair.Pair, **_properties(request.node))
 
 
 @pytest.fixture(name="single")
@@ -171,7 +177,7 @@ def pytest_runtest_makereport(item, call):
 
 def pytest_runtest_logstart(nodeid):
     """Say what begins, so that a long test is seen to run."""
-    if any(f"[{suite.series}" in nodeid for suite in suites.SUITES):
+    if any(f"[{suite.series}" in nodeid for suite in suites.ALL):
         host.progress(f"BEGIN   {nodeid}")
 
 

@@ -78,6 +78,7 @@ class FakeApt:
 def test_newest_stock_kernel_with_headers_is_chosen():
     """By Debian's order of versions; not a cloud, -rt or unsigned one."""
     assert suites.newest_kernel(FakeApt(), "6.12") == "6.12.10+deb13-amd64"
+    assert suites.newest_kernel(FakeApt(), "6.12", "rt") == "6.12.12+deb13-rt-amd64"
     with pytest.raises(host.SetupError, match="no kernel 5.10"):
         suites.newest_kernel(FakeApt(), "5.10")
 

@@ -121,13 +121,13 @@ def kernel_source(suite):
     built = next(line.split()[1] for line in resolved.versions
                  if line.startswith(f"linux-image-{resolved.release} "))
     apt = suites.PrivateApt(suite)
-    package = f"linux-source-{suite.series}"
+    package = f"linux-source-{suite.version}"
     version = apt.version(package)
     key = cache.digest(version, *SOURCES)
 
     def make(directory):
         host.progress(f"{suite.name}: unpacking {package} {version} (kernel is {built})")
-        deb = apt.download(f"{package}={version}", directory)
+        [deb] = apt.download(directory, f"{package}={version}")
         proc.run(["dpkg-deb", "-x", str(deb), str(directory / "deb")])
         tarball = next((directory / "deb/usr/src").glob("linux-source-*.tar.xz"))
         top = re.sub(r"\.tar\.xz$", "", tarball.name)

@@ -42,9 +42,10 @@ class MachineSlot:
 class Machines:
     """The guests that run at one time; `guests` has them all."""
 
-    def __init__(self, suite, links):
+    def __init__(self, suite, links, append):
         self.suite = suite
         self.links = links
+        self.append = append
         self.files = rootfs.boot_files(rootfs.rootfs(suite))
         self.release = self.files.release
         self._slot = MachineSlot()
@@ -136,7 +137,7 @@ class Single(Machines):
     """One guest, `machine`; there is nobody at the other end of its cable."""
 
     def __init__(self, suite, disks=(), memory=2048, append=""):
-        super().__init__(suite, 1)
+        super().__init__(suite, 1, append)
         self.machine = guest.Guest("machine", self.files, self.dir, disks, self._nics(1, 2),
                                    memory, append)
         self.guests = (self.machine,)
@@ -151,7 +152,7 @@ class Pair(Machines):
 
     def __init__(self, suite, links=1, server_disks=DISKS, client_disks=(), memory=2048,
                  append=""):
-        super().__init__(suite, links)
+        super().__init__(suite, links, append)
         self.server = guest.Guest("server", self.files, self.dir, server_disks,
                                   self._nics(1, 2), memory, append)
         self.client = guest.Guest("client", self.files, self.dir, client_disks,

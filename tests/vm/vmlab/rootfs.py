@@ -5,6 +5,7 @@ import gzip
 import lzma
 import os
 import shutil
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +69,8 @@ def rootfs(suite):
     """The root file system of a suite, made if the cache has none that is current."""
     resolved = suite.resolve()
     key = cache.digest(*resolved.packages, *resolved.versions, *EXCLUDED)
-    path = cache.entry(f"rootfs-{suite.name}", key, lambda tmp: _make_rootfs(resolved, tmp))
+    make = _extend_rootfs if suite.base else _make_rootfs
+    path = cache.entry(f"rootfs-{suite.name}", key, lambda tmp: make(resolved, tmp))
     return RootFs(suite, resolved.release, key, path / "root", path / "manifest")
 
 
@@ -87,6 +89,29 @@ def _make_rootfs(resolved, directory):
     env = dict(os.environ, INITRD="No", LC_ALL="C.UTF-8")
     proc.run(command, log=directory / "mmdebstrap.log", env=env)
     (directory / "root/build").mkdir()
+    _finish_rootfs(resolved, directory, started)
+
+
+def _extend_rootfs(resolved, directory):
+    """Add a kernel and what it needs to a copy of another suite's root file system."""
+    suite = resolved.suite
+    base = rootfs(suite.base)
+    started = time.monotonic()
+    host.progress(f"{suite.name}: adding kernel {resolved.release} to {suite.base.name}")
+    # Hard links cost nothing, and dpkg replaces files, it does not write into them.
+    proc.run(["cp", "-al", str(base.root), str(directory / "root")])
+    apt = suites.PrivateApt(suite)
+    missing = apt.closure(resolved.packages, base.root / "var/lib/dpkg/status")
+    with tempfile.TemporaryDirectory(dir=host.CACHE, prefix=".packages-") as packages:
+        apt.download(packages, *(each.replace(" ", "=") for each in missing))
+        proc.run_in_chroot(directory / "root", packages, "export INITRD=No "
+                           "DEBIAN_FRONTEND=noninteractive; apt-get -qy install ./*.deb",
+                           log=directory / "apt.log")
+    _finish_rootfs(resolved, directory, started)
+
+
+def _finish_rootfs(resolved, directory, started):
+    suite = resolved.suite
     shown = proc.run(["chroot", directory / "root", "dpkg-query", "-W"])[1]
     (directory / "manifest").write_text(
         "\n".join([*suite.sources(), "kernel " + resolved.release, shown]))
@@ -116,6 +141,7 @@ def _thin_out(staging, release):
     """Remove what guests do not need, and make the module lists anew."""
     kernel = staging / "lib/modules" / release / "kernel"
     unwanted = [path for pattern in BUILD_ONLY for path in staging.glob(pattern)]
+    unwanted += [path for path in kernel.parents[1].iterdir() if path.name != release]
     unwanted += [kernel / name for name in GUEST_NOT]
     unwanted += [path for path in (kernel / "drivers").iterdir()
                  if path.name not in GUEST_DRIVERS]

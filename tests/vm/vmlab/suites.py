@@ -25,11 +25,36 @@ PACKAGES = """
 
 @dataclass(frozen=True)
 class Suite:
-    """A Debian suite and the kernel series we take from it."""
+    """A Debian suite and the kernel series we take from it.
+
+    name: the suite's name, unique here
+    version: of the kernel; with the flavour it is the name of the series
+    base: of an extra series, the suite to whose root file system its kernel is added
+    also: packages that the kernel needs from a pocket that apt would not choose
+    """
 
     name: str
-    series: str
+    version: str
+    flavour: str = ""
+    base: "Suite | None" = None
     pockets: tuple = ("", "-updates", "-security")
+    also: tuple = ()
+
+    @property
+    def series(self):
+        """What tests call the kernel, for example "6.12" or "6.12-rt"."""
+        return "-".join(filter(None, (self.version, self.flavour)))
+
+    @property
+    def codename(self):
+        """What Debian calls the suite."""
+        return self.base.codename if self.base else self.name
+
+    @property
+    def archive(self):
+        """The suite whose package lists have everything of this one."""
+        same = self.base and self.base.pockets == self.pockets
+        return self.base.archive if same else self
 
     def sources(self):
         """The apt lines of this suite, on this machine's own mirror."""
@@ -38,7 +63,7 @@ class Suite:
         for pocket in self.pockets:
             uri = security if pocket == "-security" else main
             if uri:
-                lines.append(f"deb [signed-by={KEYRING}] {uri} {self.name}{pocket} main")
+                lines.append(f"deb [signed-by={KEYRING}] {uri} {self.codename}{pocket} main")
         return lines
 
     def resolve(self):
@@ -46,18 +71,26 @@ class Suite:
         return _resolve(self)
 
 
+# What everything is tested on
 SUITES = (
     Suite("bookworm", "6.1"),
     Suite("trixie", "6.12"),
 )
+# ... and what only those tests run on that name the series
+EXTRA = (
+    Suite("trixie-rt", "6.12", "rt", SUITES[1]),
+    Suite("trixie-backports", "7.3", "", SUITES[1], (*SUITES[1].pockets, "-backports"),
+          ("linux-base/trixie-backports",)),
+)
+ALL = SUITES + EXTRA
 
 
 def find(name):
     """The suite of a suite name ("trixie") or kernel series ("6.12")."""
-    for suite in SUITES:
+    for suite in ALL:
         if name in (suite.name, suite.series):
             return suite
-    known = ", ".join(f"{s.name} ({s.series})" for s in SUITES)
+    known = ", ".join(f"{s.name} ({s.series})" for s in ALL)
     raise host.SetupError(f"unknown suite or kernel {name!r}; there are {known}")
 
 
@@ -81,7 +114,7 @@ class PrivateApt:
 
     def __init__(self, suite):
         self.suite = suite
-        self.dir = host.CACHE / f"apt-{suite.name}"
+        self.dir = host.CACHE / f"apt-{suite.archive.name}"
         for sub in ("lists/partial", "archives/partial", "etc"):
             (self.dir / sub).mkdir(parents=True, exist_ok=True)
         (self.dir / "status").touch()
@@ -127,16 +160,21 @@ class PrivateApt:
         shown = proc.run(["apt-cache", *self.options, "show", "--no-all-versions", package])[1]
         return re.search(r"^Version: (\S+)", shown, re.M).group(1)
 
-    def closure(self, packages):
-        """"name version" of all packages that an installation would unpack."""
-        plan = proc.run(["apt-get", *self.options, "-qq", "--print-uris", "install", *packages])[1]
+    def closure(self, packages, status=None):
+        """"name version" of all packages that an installation would unpack.
+
+        status: what is installed already, as dpkg keeps it
+        """
+        state = [f"-oDir::State::status={status}"] if status else []
+        plan = proc.run(["apt-get", *self.options, *state, "-qq", "--print-uris", "install",
+                         *packages])[1]
         return tuple(sorted(f"{name} {urllib.parse.unquote(version)}" for name, version in
                             re.findall(r"^'\S+' ([^_ ]+)_([^_ ]+)_\w+\.deb ", plan, re.M)))
 
-    def download(self, package, directory):
-        """Download one package file into a directory; returns its path."""
-        proc.run(["apt-get", *self.options, "-q", "download", package], cwd=directory)
-        return next(Path(directory).glob(f"{package.split('=')[0]}_*.deb"))
+    def download(self, directory, *packages):
+        """Download package files into a directory, named there as their packages; all its paths."""
+        proc.run(["apt-get", *self.options, "-q", "download", *packages], cwd=directory)
+        return sorted(Path(directory).glob("*.deb"))
 
 
 def version_newer(one, other):
@@ -145,38 +183,39 @@ def version_newer(one, other):
                           check=False).returncode == 0
 
 
-def newest_kernel(apt, series):
-    """Release of the newest stock kernel of a series that has headers, too."""
-    names = set(apt.names(f"linux-headers-{series}."))
+def newest_kernel(apt, version, flavour=""):
+    """Release of the newest kernel of a version and flavour that has headers, too."""
+    names = set(apt.names(f"linux-headers-{version}."))
+    kind = f"{flavour}-amd64" if flavour else "amd64"
     best = None
-    for image in apt.names(f"linux-image-{series}."):
+    for image in apt.names(f"linux-image-{version}."):
         match = re.fullmatch(
-            rf"linux-image-({re.escape(series)}\.[0-9][^-]*(?:-[0-9]+)?-amd64)", image)
+            rf"linux-image-({re.escape(version)}\.[0-9][^-]*(?:-[0-9]+)?-{kind})", image)
         if not match or f"linux-headers-{match[1]}" not in names:
             continue
-        version = apt.version(image)
-        if best is None or version_newer(version, best[0]):
-            best = (version, match[1])
+        package = apt.version(image)
+        if best is None or version_newer(package, best[0]):
+            best = (package, match[1])
     if best is None:
-        raise host.SetupError(f"{apt.suite.name} has no kernel {series} with headers")
+        raise host.SetupError(f"{apt.suite.name} has no kernel {version} {flavour} with headers")
     return best[1]
 
 
 @functools.lru_cache(maxsize=None)
 def _resolve(suite):
     apt = PrivateApt(suite)
-    with cache.locked(host.CACHE / f".apt-{suite.name}.lock"):
+    with cache.locked(host.CACHE / f".apt-{suite.archive.name}.lock"):
         apt.update()
         # Asking apt takes ten seconds; its answer changes only with its lists.
-        answer = apt.dir / "resolved.json"
-        question = cache.digest(*PACKAGES, (apt.dir / "updated").stat().st_mtime_ns)
+        answer = apt.dir / f"resolved-{suite.name}.json"
+        question = cache.digest(*suite.also, *PACKAGES, (apt.dir / "updated").stat().st_mtime_ns)
         if answer.exists():
             known = json.loads(answer.read_text())
             if known["question"] == question:
                 return Resolved(suite, known["release"], tuple(known["packages"]),
                                 tuple(known["versions"]))
-        release = newest_kernel(apt, suite.series)
-        packages = (f"linux-image-{release}", f"linux-headers-{release}", *PACKAGES)
+        release = newest_kernel(apt, suite.version, suite.flavour)
+        packages = (f"linux-image-{release}", f"linux-headers-{release}", *suite.also, *PACKAGES)
         versions = apt.closure(packages)
         answer.write_text(json.dumps({"question": question, "release": release,
                                       "packages": packages, "versions": versions}))
