@@ -99,8 +99,9 @@ static int check_device(struct rnbd_opening *o)
  * A read-only opening opens the device for reading only. The device is shared
  * with whoever else uses it on this machine.
  *
- * Context: process context of a kernel thread (whose view of the file system
- * is the initial one); may sleep for long.
+ * The path is looked up from the root of user space's first process.
+ *
+ * Context: process context of a kernel thread; may sleep for long.
  * Return: 0, -EINVAL for a path that is too long, -EOPNOTSUPP for a device
  * that cannot be exported, or the errno of the open.
  */
@@ -118,7 +119,9 @@ int rnbd_export_open(struct rnbd_opening *o)
 				   o->session->name, o->name, PATH_MAX - 1);
 		goto out;
 	}
-	err = compat_bdev_open(&o->dev, path.str, o->mode != RNBD_ACCESS_RO);
+	scoped_with_init_fs()
+		err = compat_bdev_open(&o->dev, path.str,
+				       o->mode != RNBD_ACCESS_RO);
 	if (err) {
 		pr_err_ratelimited("%s: cannot open %s %s: %pe\n",
 				   o->session->name, path.str,

@@ -11,6 +11,16 @@
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/fs_struct.h>
+
+/*
+ * scoped_with_init_fs() { ... }: paths are looked up from the root of user
+ * space. Until 7.3 that was a kernel thread's own root, too.
+ */
+#if !HAVE_SCOPED_WITH_INIT_FS
+#define scoped_with_init_fs() \
+	for (bool once = true; once; once = false)
+#endif
 
 /**
  * struct compat_bdev - an open block device
