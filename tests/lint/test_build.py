@@ -17,6 +17,9 @@ from vmlab import forms, modules, proc, rootfs, suites
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.late
 
+# What the tests with machines use in this form
+SERIES = dict.fromkeys([*forms.kernels(), *forms.kernels("7.3"),
+                        *forms.short_or_full((), forms.kernels("6.12-rt"))])
 SHIPPED = ("Makefile", "Kbuild", "VERSION", "dkms.conf", "LICENSE", "rtrs", "rnbd", "compat")
 
 
@@ -55,7 +58,7 @@ class Copy:
         return self.tree / "build" / self.fs.release
 
 
-@pytest.fixture(name="series", scope="module", params=forms.kernels())
+@pytest.fixture(name="series", scope="module", params=SERIES)
 def series_fixture(request):
     """Each kernel series in turn."""
     return request.param
@@ -80,11 +83,14 @@ def modinfo(path, field):
     return proc.run(["modinfo", "-F", field, str(path)])[1].strip()
 
 
-def test_builds_without_a_warning(built):
+def test_builds_without_a_warning(built, series):
     output = built.log.read_text()
     words = re.findall(r"^.*\b(?:warning|error)\b.*$", output, re.M | re.I)
     assert not words, "\n".join(words)
-    assert "CHECK" in output, "sparse has not run"
+    # Sparse 0.6.4 does not know the C of 7.3's headers, whose own make sees that and goes without.
+    refused = "sparse is not available or not up to date" in output
+    assert refused == (series == "7.3")
+    assert refused or "CHECK" in output, "sparse has not run"
 
 
 @pytest.mark.parametrize("module", modules.OURS)
@@ -99,7 +105,9 @@ def test_module_says_what_it_is(built, series, module):
 
 
 def test_answers_are_the_expected_ones(built, series):
-    table = Path(__file__).resolve().parents[1] / f"probes/expected/{series}.txt"
+    """A flavour has the answers of its version."""
+    version = suites.find(series).version
+    table = Path(__file__).resolve().parents[1] / f"probes/expected/{version}.txt"
     answers = dict(re.findall(r"^compat: (\w+): (yes|no)$", built.log.read_text(), re.M))
     assert answers == dict(line.split() for line in table.read_text().splitlines())
 
