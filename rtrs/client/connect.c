@@ -199,6 +199,12 @@ static void on_reject(struct client_conn *conn, struct rdma_cm_event *ev)
 				  "nobody listens on port %u", dst_port(path));
 		return;
 	}
+	/* Its CM has just learned of our reboot; the session goes soon. */
+	if (ev->status == IB_CM_REJ_STALE_CONN) {
+		client_path_error(path, -EADDRINUSE,
+				  "the server still had a connection with this machine");
+		return;
+	}
 	client_path_error(path, -ECONNREFUSED, "connection %u was rejected: %s",
 			  conn->base.cid,
 			  rdma_reject_msg(conn->base.cm_id, ev->status));
