@@ -297,31 +297,6 @@ def test_policies_are_switched_under_load(pair, modules):
     end(pair, disk, "switch")
 
 
-PREEMPT = "/sys/kernel/debug/sched/preempt"
-
-
-@pytest.fixture(name="preemption")
-def preemption_fixture(pair):
-    """A function that sets the preemption model of both kernels; the old one returns at the end."""
-    models = {}
-
-    def choose(model):
-        for guest in pair.guests:
-            offered = guest.out("mountpoint -q /sys/kernel/debug || "
-                                f"mount -t debugfs none /sys/kernel/debug; cat {PREEMPT}")
-            now = offered[offered.index("(") + 1:offered.index(")")]
-            if model not in offered:
-                pytest.skip(f"this kernel has {offered}")
-            models.setdefault(guest, now)
-            guest.write(PREEMPT, model)
-            assert f"({model})" in guest.read(PREEMPT)
-
-    yield choose
-    for guest, model in models.items():
-        if guest.alive:
-            guest.write(PREEMPT, model)
-
-
 def read_and_write(session, disk, seconds):
     """12 readers and 12 writers for so long; none may fail."""
     common = {"jobs": 12, "depth": 2, "seconds": seconds}
@@ -330,20 +305,25 @@ def read_and_write(session, disk, seconds):
     assert multipath.done(writers.stop()) and multipath.done(readers.stop())
 
 
-@pytest.mark.newest
-@pytest.mark.parametrize("model", ["voluntary", "full"])
-def test_readers_and_writers(pair, modules, preemption, model):
-    """Under every policy, for a minute (short: 3 s), preempted anywhere: nothing fails.
+def preemption(guest):
+    """The name of the preemption model that a kernel runs with."""
+    offered = guest.out("[ ! -e /sys/kernel/realtime ] && mount -t debugfs none /mnt && "
+                        "cat /mnt/sched/preempt && umount /mnt || echo '(realtime)'")
+    return re.search(r"\((\w+)\)", offered).group(1)
+
+
+def readers_and_writers(pair, model):
+    """Under every policy, for a minute (short: 3 s): nothing fails.
 
     Row C15, with one path as there and with two.
     """
-    preemption(model)
+    assert [preemption(guest) for guest in pair.guests] == [model, model]
     rnbd.load(pair, **FAST)
     session = Session(pair)
     disk = session.map(null_blk(pair, "many"), [0])
     for policy in POLICIES:
         session.policy = policy
-        if model == "full" or forms.full():
+        if model != "voluntary" or forms.full():
             read_and_write(session, disk, forms.short_or_full(2, 10))
         session.add(1)
         read_and_write(session, disk, forms.short_or_full(3, 60))
@@ -353,9 +333,24 @@ def test_readers_and_writers(pair, modules, preemption, model):
     end(pair, disk, "many")
 
 
-def test_readers_and_writers_on_other_kernels():
-    """12 readers and 12 writers on a -rt kernel and on 7.3 with lazy preemption."""
-    pytest.skip("there are no machines with such kernels yet")
+@pytest.mark.kernels(*forms.short_or_full((), ["6.1"]), "6.12", "7.3")
+def test_readers_and_writers(pair, modules, kernel):
+    """On stock kernels as they come: preempted nowhere, or (7.3) anywhere, but lazily."""
+    readers_and_writers(pair, "lazy" if kernel == "7.3" else "voluntary")
+
+
+@pytest.mark.kernels("6.12")
+@pytest.mark.append("preempt=full")
+def test_readers_and_writers_preempted(pair, modules):
+    """Preempted anywhere, at once."""
+    readers_and_writers(pair, "full")
+
+
+@pytest.mark.full
+@pytest.mark.kernels("6.12-rt")
+def test_readers_and_writers_in_real_time(pair, modules):
+    """With spinlocks that sleep, and threads in place of interrupts."""
+    readers_and_writers(pair, "realtime")
 
 
 def load_for(session, disk, **kwargs):
