@@ -716,7 +716,5 @@ int client_path_sysfs_rename(struct client_path *path);
 void client_path_sysfs_del(struct client_path *path);
 void client_path_kobj_init(struct client_path *path);
 int client_path_dirname(const struct client_path *path, char *buf, size_t size);
-int client_path_src_format(const struct client_path *path, char *buf,
-			   size_t size);
 
 #endif /* RTRS_CLIENT_H */

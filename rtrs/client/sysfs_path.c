@@ -45,27 +45,14 @@ static ssize_t hca_port_show(struct kobject *kobj, struct kobj_attribute *attr,
 	return sysfs_emit(buf, "%u\n", READ_ONCE(to_path(kobj)->hca_port));
 }
 
-/**
- * client_path_src_format() - print a path's source
- * @path:	the path
- * @buf:	destination, RTRS_ADDR_STRLEN bytes hold every address
- * @size:	room in @buf, bytes
- *
- * A source that is not known yet is the address of all zeros.
- *
- * Context: any; under the path's lock unless nobody else has the path.
- * Return: characters written.
- */
-int client_path_src_format(const struct client_path *path, char *buf,
-			   size_t size)
+/* A path's source; the address of all zeros if it is not known yet */
+static struct sockaddr_storage known_src(const struct client_path *path)
 {
-	struct sockaddr_storage zero = {
-		.ss_family = path->addr.dst.ss_family,
-	};
-	const struct sockaddr_storage *src = &path->addr.src;
+	struct sockaddr_storage src = path->addr.src;
 
-	return rtrs_addr_format(src->ss_family == AF_UNSPEC ? &zero : src, buf,
-				size);
+	if (src.ss_family == AF_UNSPEC)
+		src.ss_family = path->addr.dst.ss_family;
+	return src;
 }
 
 /**
@@ -74,26 +61,27 @@ int client_path_src_format(const struct client_path *path, char *buf,
  * @buf:	destination, RTRS_PATH_STRLEN bytes hold every name
  * @size:	room in @buf, bytes
  *
- * Context: as client_path_src_format().
+ * Context: any; under the path's lock unless nobody else has the path.
  * Return: characters written.
  */
 int client_path_dirname(const struct client_path *path, char *buf, size_t size)
 {
-	int n = client_path_src_format(path, buf, size);
+	struct sockaddr_storage src = known_src(path);
 
-	n += scnprintf(buf + n, size - n, "@");
-	return n + rtrs_addr_format(&path->addr.dst, buf + n, size - n);
+	return rtrs_addr_format_path(&src, &path->addr.dst, buf, size);
 }
 
 static ssize_t src_addr_show(struct kobject *kobj, struct kobj_attribute *attr,
 			     char *buf)
 {
 	struct client_path *path = to_path(kobj);
+	struct sockaddr_storage src;
 	char str[RTRS_ADDR_STRLEN];
 
 	spin_lock_irq(&path->lock);
-	client_path_src_format(path, str, sizeof(str));
+	src = known_src(path);
 	spin_unlock_irq(&path->lock);
+	rtrs_addr_format(&src, str, sizeof(str));
 	return sysfs_emit(buf, "%s\n", str);
 }
 
@@ -121,7 +109,8 @@ static ssize_t cur_latency_show(struct kobject *kobj,
 	return sysfs_emit(buf, "%lld ns\n", READ_ONCE(to_path(kobj)->latency));
 }
 
-static ssize_t hint(struct kobj_attribute *attr, char *buf)
+static ssize_t hint_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
 {
 	return sysfs_emit(buf, "Usage: echo 1 > %s\n", attr->attr.name);
 }
@@ -133,12 +122,6 @@ static int check_one(struct client_path *path, struct kobj_attribute *attr,
 		return 0;
 	path_log(err, path, "%s accepts nothing but 1", attr->attr.name);
 	return -EINVAL;
-}
-
-static ssize_t disconnect_show(struct kobject *kobj,
-			       struct kobj_attribute *attr, char *buf)
-{
-	return hint(attr, buf);
 }
 
 static ssize_t disconnect_store(struct kobject *kobj,
@@ -155,12 +138,6 @@ static ssize_t disconnect_store(struct kobject *kobj,
 	return count;
 }
 
-static ssize_t reconnect_show(struct kobject *kobj,
-			      struct kobj_attribute *attr, char *buf)
-{
-	return hint(attr, buf);
-}
-
 static ssize_t reconnect_store(struct kobject *kobj,
 			       struct kobj_attribute *attr,
 			       const char *buf, size_t count)
@@ -171,12 +148,6 @@ static ssize_t reconnect_store(struct kobject *kobj,
 	if (!err)
 		err = client_path_reconnect(path);
 	return err ?: count;
-}
-
-static ssize_t remove_path_show(struct kobject *kobj,
-				struct kobj_attribute *attr, char *buf)
-{
-	return hint(attr, buf);
 }
 
 static ssize_t remove_path_store(struct kobject *kobj,
@@ -206,9 +177,12 @@ static struct kobj_attribute attr_hca_port = __ATTR_RO(hca_port);
 static struct kobj_attribute attr_src_addr = __ATTR_RO(src_addr);
 static struct kobj_attribute attr_dst_addr = __ATTR_RO(dst_addr);
 static struct kobj_attribute attr_state = __ATTR_RO(state);
-static struct kobj_attribute attr_disconnect = __ATTR_RW(disconnect);
-static struct kobj_attribute attr_reconnect = __ATTR_RW(reconnect);
-static struct kobj_attribute attr_remove_path = __ATTR_RW(remove_path);
+static struct kobj_attribute attr_disconnect =
+	__ATTR(disconnect, 0644, hint_show, disconnect_store);
+static struct kobj_attribute attr_reconnect =
+	__ATTR(reconnect, 0644, hint_show, reconnect_store);
+static struct kobj_attribute attr_remove_path =
+	__ATTR(remove_path, 0644, hint_show, remove_path_store);
 static struct kobj_attribute attr_cur_latency = __ATTR_RO(cur_latency);
 
 static struct attribute *client_path_attrs[] = {
