@@ -45,6 +45,18 @@ def test_hung_buffer_of_mainline(pair, theirs, how, block, invalidate):
     multipath.hung_buffer(pair, block, how)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("invalidate", ["Y", "N"])
+def test_the_recipe_can_fail(pair, mainline, invalidate):
+    """Row X01 with mainline on both sides, as a proof of the recipe: 6.12's corrupts data."""
+    pair.setup_rxe()
+    mainline.load(pair.server, "server", rtrs_server__always_invalidate=invalidate,
+                  rtrs_server__sess_queue_depth=16)
+    mainline.load(pair.client, "client")
+    with pytest.raises(AssertionError, match=multipath.MIXED_UP):
+        multipath.hung_buffer(pair, "64k", "alone")
+
+
 @pytest.mark.parametrize("invalidate", ["Y", "N"])
 def test_paths_of_our_client(pair, theirs, kernel, invalidate):
     """Our client with mainline's server: paths removed, added, disconnected; a link down and up."""

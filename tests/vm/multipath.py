@@ -338,6 +338,9 @@ def netem(guest, link, how):
 
 # ---- row X01
 
+MIXED_UP = "the request that hung has written something else"
+
+
 class Patterns:
     """Two disks of the server, of which the first can be made to hang; mapped in one session."""
 
@@ -409,10 +412,10 @@ def hung_buffer(pair, block, how):
         adding.wait(60)
         wait_open(pair, patterns.disks[1], 30)
         writing.wait(60)
-        assert patterns.contents(0) <= {"A", "\0"}
+        assert patterns.contents(0) <= {"A", "\0"}, MIXED_UP
     else:
         hung.wait(60)
-        assert patterns.contents(0) == {"A"}
+        assert patterns.contents(0) == {"A"}, MIXED_UP
     assert patterns.contents(1) == {"B"}
     pair.client.cable(0, True)
     patterns.remove()
