@@ -244,10 +244,12 @@ def completed(guest, disk):
 @contextlib.contextmanager
 def verified_io(guest, disks, **kwargs):
     """fio with verification for the time of a block, which begins when there is I/O."""
-    first = disks if isinstance(disks, str) else disks[0]
-    before = completed(guest, first)
+    disks = [disks] if isinstance(disks, str) else disks
+    before = completed(guest, disks[0])
     fio = Fio(guest, disks, **kwargs)
-    guest.wait_for(lambda: completed(guest, first) > before or not fio.running, 60)
+    # It prepares each of its threads before the first one begins.
+    guest.wait_for(lambda: completed(guest, disks[0]) > before or not fio.running,
+                   60 + 3 * len(disks), f"fio uses {disks[0]}")
     yield fio
     fio.assert_running()
     assert done(fio.stop()) > 0
