@@ -415,6 +415,8 @@ def test_one_link_loses_packets(pair, modules, kernel, sender):
     say(kernel, f"1% of the {sender}'s packets of a link lost, {lost} in all: {multipath.done(jobs)} "
         f"I/Os in {seconds} s, the longest took {multipath.longest(jobs):.1f} s")
     assert lost > 20, "nothing was lost"
+    # A send queue that stands still is given up after 30 s: it must not come to that.
+    assert multipath.longest(jobs) < 30
     for link in (0, 1):
         session.wait_up(link, 45)
     with verified_io(pair.client, disks):
