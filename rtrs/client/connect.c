@@ -413,6 +413,10 @@ static int request_connection(struct client_conn *conn)
 	};
 	int err;
 
+	if (rtrs_cm_link_lost(conn->base.cm_id))
+		return fail(path, -EHOSTUNREACH,
+			    "the network link of device %s is down",
+			    path->dom->base.dev->name);
 	memcpy(req.path_uuid, path->uuid, sizeof(req.path_uuid));
 	memcpy(req.session_uuid, path->clt->uuid, sizeof(req.session_uuid));
 	rtrs_conn_req_encode(&msg, &req);
@@ -725,11 +729,15 @@ int client_connect(struct client_path *path)
  */
 void client_disconnect(struct client_path *path)
 {
+	struct client_conn *conn;
 	u32 cid;
 
-	for (cid = 0; cid < path->nr_conns; cid++)
-		if (path->conn[cid]->base.cm_id)
-			rdma_disconnect(path->conn[cid]->base.cm_id);
+	for (cid = 0; cid < path->nr_conns; cid++) {
+		conn = path->conn[cid];
+		/* If nothing can be said, no answer will come. */
+		if (conn->base.cm_id && !rtrs_cm_disconnect(conn->base.cm_id))
+			reached(conn, CLIENT_PHASE_GONE);
+	}
 	for (cid = 0; cid < path->nr_conns; cid++)
 		rtrs_conn_drain(&path->conn[cid]->base);
 }
@@ -787,7 +795,7 @@ void client_release(struct client_path *path)
 	for (cid = 0; cid < path->nr_conns; cid++) {
 		conn = path->conn[cid];
 		if (conn->base.cm_id)
-			rdma_destroy_id(conn->base.cm_id);
+			rtrs_cm_destroy(conn->base.cm_id);
 		conn->base.cm_id = NULL;
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What client and server share and no user of the transport sees: protection
- * domains, connections, the heartbeat.  Exported by rtrs-core.ko.
+ * domains, connections, their end, the heartbeat.  Exported by rtrs-core.ko.
  */
 #ifndef RTRS_CORE_H
 #define RTRS_CORE_H
@@ -198,6 +198,14 @@ static inline void rtrs_conn_alive(struct rtrs_conn *conn)
 	if (!READ_ONCE(conn->seen))
 		WRITE_ONCE(conn->seen, true);
 }
+
+/*
+ * Good-byes; see cm.c.  Ids that were never connected may be destroyed directly.
+ */
+
+bool rtrs_cm_link_lost(const struct rdma_cm_id *cm_id);
+bool rtrs_cm_disconnect(struct rdma_cm_id *cm_id);
+void rtrs_cm_destroy(struct rdma_cm_id *cm_id);
 
 /*
  * Heartbeat: one per path, on its service connection.  It tells whether the

@@ -7,6 +7,7 @@
 
 unsigned int rtrs_conn_stalled(struct rtrs_conn *conn);
 
+void rtrs_cm_module_exit(void);
 int rtrs_hb_module_init(void);
 void rtrs_hb_module_exit(void);
 

@@ -13,6 +13,7 @@ static int __init rtrs_core_init(void)
 
 static void __exit rtrs_core_exit(void)
 {
+	rtrs_cm_module_exit();
 	rtrs_hb_module_exit();
 }
 

@@ -33,7 +33,7 @@
  *      if that was its last path; give the device back
  *
  * CM events find their connection by cm_id->context.  They stop with
- * rdma_destroy_id() in step 7, hence a connection is freed right after it.
+ * rtrs_cm_destroy() in step 7, hence a connection is freed right after it.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -217,7 +217,7 @@ static void conns_stop(struct server_path *path)
 
 	for (cid = 0; cid < path->cid_num; cid++)
 		if (path->conns[cid])
-			rdma_disconnect(path->conns[cid]->base.cm_id);
+			rtrs_cm_disconnect(path->conns[cid]->base.cm_id);
 	for (cid = 0; cid < path->cid_num; cid++)
 		if (path->conns[cid])
 			rtrs_conn_drain(&path->conns[cid]->base);
@@ -238,7 +238,7 @@ static void conns_destroy(struct server_path *path)
 
 		if (!conn)
 			continue;
-		rdma_destroy_id(conn->base.cm_id);
+		rtrs_cm_destroy(conn->base.cm_id);
 		path->conns[cid] = NULL;
 		kfree(conn);
 		server_path_put(path);

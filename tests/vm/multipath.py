@@ -326,7 +326,14 @@ class Watch:
         self._job.kill()
 
 
-# ---- slow and lossy networks
+# ---- soft-RoCE and its network devices
+
+def assert_reachable(guest, link):
+    """The CM's queue pair of a soft-RoCE device lives; nothing would start it again."""
+    found = guest.out(f"rdma resource show qp link rxe{link}/1 | grep 'type GSI'")
+    assert "state RTS" in found, f"rxe{link} cannot be connected to any more: {found}"
+
+
 
 @contextlib.contextmanager
 def netem(guest, link, how):

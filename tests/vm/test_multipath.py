@@ -48,6 +48,7 @@ def pull_and_plug(session, watch, guest, link, bound):
     moved = watch.wait(link, lost, lambda _, stats: stats and not stats.inflight, 40,
                        "the requests of the dead path are elsewhere")
     session.wait_traffic(other)
+    multipath.assert_reachable(guest, link)
     plugged = watch.now()
     guest.cable(link, True)
     recovery = watch.wait_state(link, plugged, "connected", 120)
