@@ -90,6 +90,7 @@ static inline u64 client_area_dma(const struct client_area *area, u32 i)
 
 enum client_arena {
 	CLIENT_ARENA_FRESH,	/* keys allocated, never registered */
+	CLIENT_ARENA_ARMING,	/* a path is having it registered */
 	CLIENT_ARENA_ARMED,	/* registered, the peer may write */
 	CLIENT_ARENA_DIRTY,	/* nobody knows; keys must be replaced */
 };
@@ -111,6 +112,7 @@ enum client_arena {
  * @rx_desc:	their first address and key as requests use them
  * @mr:		per slot: region for a large read; NULL if it must be refilled
  * @keys:	rkey >> 8 of each @mr to its tag
+ * @refill:	allocates what is missing in @mr
  */
 struct client_domain {
 	struct rtrs_domain	base;
@@ -128,6 +130,7 @@ struct client_domain {
 	struct rtrs_chunk_ref	*rx_desc;
 	struct ib_mr		**mr;
 	struct xarray		keys;
+	struct delayed_work	refill;
 };
 
 extern const struct rtrs_domain_ops client_domain_ops;
@@ -624,6 +627,7 @@ int client_domain_arm(struct client_domain *dom, struct client_path *path);
 void client_domain_disarm(struct client_domain *dom);
 void client_domain_drop_mr(struct client_domain *dom, u32 tag);
 int client_domain_refill(struct client_domain *dom);
+void client_domain_refill_soon(struct client_domain *dom, bool now);
 
 /* path.c */
 struct client_path *client_path_create(struct rtrs_client *clt,
@@ -712,7 +716,7 @@ void client_sysfs_exit(void);
 
 /* sysfs_path.c */
 int client_path_sysfs_add(struct client_path *path);
-int client_path_sysfs_rename(struct client_path *path);
+int client_path_sysfs_rename(struct client_path *path, const char *name);
 void client_path_sysfs_del(struct client_path *path);
 void client_path_kobj_init(struct client_path *path);
 int client_path_dirname(const struct client_path *path, char *buf, size_t size);

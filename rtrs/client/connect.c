@@ -510,6 +510,8 @@ static void info_received(struct ib_cq *cq, struct ib_wc *wc)
 					  ib_wc_status_msg(wc->status));
 		return;
 	}
+	if (wc->wc_flags & IB_WC_WITH_INVALIDATE)
+		client_domain_disarm(path->dom);
 	if (wc->opcode != IB_WC_RECV ||
 	    wc->wc_flags & (IB_WC_WITH_IMM | IB_WC_WITH_INVALIDATE)) {
 		client_path_error(path, -EPROTO,

@@ -14,7 +14,9 @@
  * protection domain is this session's alone.
  *
  * Prepared, armed and refilled by connecting paths, in process context under
- * lock.  Requests read it without a lock: their path holds a reference and was
+ * lock.  A path that is lost takes the regions of its requests with it, which
+ * the others miss: the work refill replaces them, for as long as that takes.
+ * Requests read it without a lock: their path holds a reference and was
  * connected after all of that.  The region of a slot belongs to the request in
  * the slot.  It ends with the last path on the device, in teardown(), when no
  * queue pair of the protection domain is left that could be written through.
@@ -22,10 +24,13 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "client.h"
 
+/* A device without regions will not have any a moment later. */
+#define REFILL_JIFFIES	HZ
 /* Whole pages, of whatever size */
 #define PIECE_SIZE	max_t(u32, SZ_32K, PAGE_SIZE)
 
@@ -55,7 +60,9 @@ int client_area_alloc(struct client_area *area, struct ib_device *dev,
 	if (!area->virt || !area->dma)
 		goto free;
 	for (i = 0; i < area->nr_pieces; i++) {
+		/* Several pages: without I/O it would be tried for ever. */
 		void *virt = alloc_pages_exact(area->piece_size, GFP_KERNEL |
+					       __GFP_RETRY_MAYFAIL |
 					       __GFP_ZERO | __GFP_NOWARN);
 
 		if (!virt)
@@ -96,6 +103,22 @@ void client_area_free(struct client_area *area, struct ib_device *dev)
 	memset(area, 0, sizeof(*area));
 }
 
+static void refill_work(struct work_struct *work)
+{
+	struct client_domain *dom = container_of(work, struct client_domain,
+						 refill.work);
+	/* Requests wait for the regions, and memory may wait for requests. */
+	unsigned int noio = memalloc_noio_save();
+	int err = client_domain_refill(dom);
+
+	memalloc_noio_restore(noio);
+	if (!err)
+		return;
+	pr_warn_ratelimited("session %s: no memory regions on device %s (%d), trying again\n",
+			    dom->clt->name, dom->base.dev->name, err);
+	queue_delayed_work(client_recovery_wq, &dom->refill, REFILL_JIFFIES);
+}
+
 static struct rtrs_domain *domain_alloc(struct rtrs_domain_pool *pool)
 {
 	struct client_domain *dom = kzalloc(sizeof(*dom), GFP_KERNEL);
@@ -105,6 +128,7 @@ static struct rtrs_domain *domain_alloc(struct rtrs_domain_pool *pool)
 	dom->clt = container_of(pool, struct rtrs_client, domains);
 	mutex_init(&dom->lock);
 	xa_init(&dom->keys);
+	INIT_DELAYED_WORK(&dom->refill, refill_work);
 	return &dom->base;
 }
 
@@ -151,7 +175,12 @@ static void domain_clear(struct client_domain *dom)
 
 static void domain_teardown(struct rtrs_domain *base)
 {
-	domain_clear(container_of(base, struct client_domain, base));
+	struct client_domain *dom = container_of(base, struct client_domain,
+						 base);
+
+	/* No path is left that would want regions. */
+	cancel_delayed_work_sync(&dom->refill);
+	domain_clear(dom);
 }
 
 static void domain_free(struct rtrs_domain *base)
@@ -327,23 +356,40 @@ static int refill_mr(struct client_domain *dom, u32 tag)
  * @dom:	the domain, prepared
  *
  * Context: process context, sleeps.
- * Return: 0, -ENOMEM or what the device said.
+ * Return: 0, or what the device first said; it has as many as it would give.
  */
 int client_domain_refill(struct client_domain *dom)
 {
 	struct rtrs_client *clt = dom->clt;
-	int err = 0;
+	int err = 0, ret;
 	u32 tag;
 
 	/* Reads that are all copied need no region. */
 	if (clt->max_io_size <= dom->copy_read)
 		return 0;
 	mutex_lock(&dom->lock);
-	for (tag = 0; tag < clt->nr_tags && !err; tag++)
-		if (!dom->mr[tag])
-			err = refill_mr(dom, tag);
+	for (tag = 0; tag < clt->nr_tags; tag++) {
+		ret = dom->mr[tag] ? 0 : refill_mr(dom, tag);
+		err = err ?: ret;
+	}
 	mutex_unlock(&dom->lock);
 	return err;
+}
+
+/**
+ * client_domain_refill_soon() - regions are missing, other paths need them
+ * @dom:	the domain, prepared; a path that is not torn down yet uses it
+ * @now:	at once; else some time after the last failure
+ *
+ * Context: any.
+ */
+void client_domain_refill_soon(struct client_domain *dom, bool now)
+{
+	if (now)
+		mod_delayed_work(client_recovery_wq, &dom->refill, 0);
+	else
+		queue_delayed_work(client_recovery_wq, &dom->refill,
+				   REFILL_JIFFIES);
 }
 
 static void arena_registered(struct ib_cq *cq, struct ib_wc *wc)
@@ -385,7 +431,7 @@ static int post_arena(struct client_domain *dom, struct client_path *path)
 	reg[n - 1].wr.send_flags = IB_SEND_SIGNALED;
 	path->arm_cqe.done = arena_registered;
 	path->armed = false;
-	dom->arena = CLIENT_ARENA_DIRTY;
+	WRITE_ONCE(dom->arena, CLIENT_ARENA_ARMING);
 	err = rtrs_conn_send(&path->conn[0]->base, &reg[0].wr, &reg[n - 1].wr,
 			     n, true);
 	kvfree(reg);
@@ -408,7 +454,7 @@ int client_domain_arm(struct client_domain *dom, struct client_path *path)
 	mutex_lock(&dom->lock);
 	if (dom->arena == CLIENT_ARENA_ARMED)
 		goto unlock;
-	if (dom->arena == CLIENT_ARENA_DIRTY) {
+	if (dom->arena != CLIENT_ARENA_FRESH) {
 		free_arena_mrs(dom);
 		err = alloc_arena_mrs(dom);
 		if (err)
@@ -425,7 +471,10 @@ int client_domain_arm(struct client_domain *dom, struct client_path *path)
 		WRITE_ONCE(dom->rx_desc[i].addr, dom->rx_mr[i]->iova);
 		WRITE_ONCE(dom->rx_desc[i].key, dom->rx_mr[i]->rkey);
 	}
-	dom->arena = CLIENT_ARENA_ARMED;
+	/* The peer may have voided it already. */
+	if (cmpxchg(&dom->arena, CLIENT_ARENA_ARMING, CLIENT_ARENA_ARMED) !=
+	    CLIENT_ARENA_ARMING)
+		err = -EPROTO;
 unlock:
 	mutex_unlock(&dom->lock);
 	return err;

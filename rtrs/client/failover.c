@@ -30,7 +30,7 @@
 #include "trace.h"
 
 #define RETRY_MS	5
-#define MAX_NOMEM	400	/* rounds until a lack of memory is believed */
+#define MAX_NOMEM	2000	/* rounds until a lack of memory is believed */
 
 /* Is a request on this path?  Nobody submits to it any more. */
 static bool busy_on(struct client_slot *slot, const struct client_path *path,
@@ -90,11 +90,12 @@ static void give_up(struct client_path *from, struct client_slot *slot,
 	client_slot_end(slot, err, false);
 }
 
-/* One round over what is left */
-static void move_all(struct client_path *from, struct list_head *left,
+/* One round over what is left; true if there is, and for lack of memory only */
+static bool move_all(struct client_path *from, struct list_head *left,
 		     bool nomem_is_final)
 {
 	struct client_slot *slot, *next;
+	bool nomem = true;
 	LIST_HEAD(again);
 
 	list_for_each_entry_safe(slot, next, left, inv_entry) {
@@ -104,6 +105,7 @@ static void move_all(struct client_path *from, struct list_head *left,
 		/* Once it is sent its entry may be in use there. */
 		list_del_init(&slot->inv_entry);
 		err = move(from, req);
+		nomem &= err == -ENOMEM;
 		if (err == -EAGAIN || (err == -ENOMEM && !nomem_is_final)) {
 			slot->req = req;
 			list_add_tail(&slot->inv_entry, &again);
@@ -112,6 +114,7 @@ static void move_all(struct client_path *from, struct list_head *left,
 		}
 	}
 	list_splice(&again, left);
+	return nomem;
 }
 
 /**
@@ -143,10 +146,8 @@ void client_abort_requests(struct client_path *path)
 		moved++;
 	}
 	/* Another path on the device goes on and needs the regions. */
-	if (dropped && kref_read(&dom->base.ref) > 1 &&
-	    client_domain_refill(dom))
-		path_log(warn, path, "no memory for all regions of device %s",
-			 dom->base.dev->name);
+	if (dropped && kref_read(&dom->base.ref) > 1)
+		client_domain_refill_soon(dom, true);
 	if (moved) {
 		client_session_loss(clt);
 		/* At the end of the session nothing is sent again. */
@@ -154,7 +155,8 @@ void client_abort_requests(struct client_path *path)
 			client_await_farewell(path);
 	}
 	while (!list_empty(&left)) {
-		move_all(path, &left, rounds++ > MAX_NOMEM);
+		rounds = move_all(path, &left, rounds > MAX_NOMEM) ?
+			 rounds + 1 : 0;
 		if (!list_empty(&left))
 			msleep(RETRY_MS);
 	}

@@ -295,6 +295,7 @@ bool client_slot_invalidated(struct client_conn *conn, u32 rkey)
 {
 	struct client_domain *dom = conn->path->dom;
 	struct client_slot *slot;
+	struct ib_mr *mr;
 	void *entry;
 	int old, new;
 
@@ -310,8 +311,10 @@ bool client_slot_invalidated(struct client_conn *conn, u32 rkey)
 		/* The region is looked at last: while we own the slot it stays. */
 		if (!(old & SLOT_BUSY) ||
 		    old & (SLOT_RESPONDED | SLOT_INVALID) ||
-		    READ_ONCE(slot->conn) != conn ||
-		    READ_ONCE(dom->mr[slot->tag])->rkey != rkey)
+		    READ_ONCE(slot->conn) != conn)
+			return false;
+		mr = READ_ONCE(dom->mr[slot->tag]);
+		if (!mr || mr->rkey != rkey)
 			return false;
 		new = old | SLOT_INVALID;
 	} while (!atomic_try_cmpxchg(&slot->state, &old, new));
@@ -575,8 +578,10 @@ static int build_large_read(struct client_slot *slot, struct post *post)
 	struct rtrs_desc desc;
 	int err;
 
-	if (!mr)
+	if (!mr) {
+		client_domain_refill_soon(dom, false);
 		return -ENOMEM;
+	}
 	err = map_region(slot, mr);
 	if (err)
 		return err;

@@ -180,7 +180,7 @@ static void flush_all(struct rtrs_client *clt, u16 queue)
  *
  * Context: any.
  * Return: 0: the request is in flight, or done. Or what the last path said, but
- * -EAGAIN or -ENOMEM if any said so; -ECONNABORTED: none is connected.
+ * -EAGAIN, or else -ENOMEM, if any said so; -ECONNABORTED: none is connected.
  */
 int client_submit_any(struct rtrs_client *clt, struct rtrs_request *req,
 		      bool last, struct client_path *from)
@@ -205,7 +205,8 @@ int client_submit_any(struct rtrs_client *clt, struct rtrs_request *req,
 			break;
 		}
 		__set_bit(path->index, pick.tried);
-		if (!later)
+		/* One that is merely busy is worth waiting for. */
+		if (!later || ret == -EAGAIN)
 			err = ret;
 		later |= ret == -EAGAIN || ret == -ENOMEM;
 	}

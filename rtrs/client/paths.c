@@ -74,19 +74,33 @@ bool client_paths_twin(struct client_path *path,
 	return ret;
 }
 
-static int settle_source(struct client_path *path)
+static void set_source(struct client_path *path, sa_family_t family)
 {
 	unsigned long flags;
 
-	if (has_twin(path, &path->src))
-		return -EEXIST;
 	spin_lock_irqsave(&path->lock, flags);
 	path->addr.src = path->src;
+	path->addr.src.ss_family = family;
 	spin_unlock_irqrestore(&path->lock, flags);
+}
+
+static int settle_source(struct client_path *path)
+{
+	int err;
+
+	if (has_twin(path, &path->src))
+		return -EEXIST;
+	set_source(path, path->src.ss_family);
 	client_path_dirname(path, path->names[1], sizeof(path->names[1]));
+	err = client_path_sysfs_rename(path, path->names[1]);
+	if (err) {
+		/* The next attempt tries again. */
+		set_source(path, AF_UNSPEC);
+		return err;
+	}
 	/* Pairs with the acquire in client_path_name(). */
 	smp_store_release(&path->name, path->names[1]);
-	return client_path_sysfs_rename(path);
+	return 0;
 }
 
 /**

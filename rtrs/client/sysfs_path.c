@@ -258,17 +258,18 @@ int client_path_sysfs_add(struct client_path *path)
 /**
  * client_path_sysfs_rename() - the path's source has become known
  * @path:	the path
+ * @name:	its new name
  *
  * Context: process context, sleeps; under paths_lock.
  * Return: 0 or -ENOMEM.
  */
-int client_path_sysfs_rename(struct client_path *path)
+int client_path_sysfs_rename(struct client_path *path, const char *name)
 {
 	lockdep_assert_held(&path->clt->paths_lock);
 
 	if (!path->in_sysfs)
 		return 0;
-	return kobject_rename(&path->kobj, client_path_name(path));
+	return kobject_rename(&path->kobj, name);
 }
 
 /**

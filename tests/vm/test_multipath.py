@@ -475,6 +475,25 @@ def test_in_flight_after_failover(pair, modules):
 
 
 @pytest.mark.newest
+def test_regions_of_a_lost_path(pair, modules):
+    """Two paths share a device that registers memory for large reads; each loses some of them."""
+    rnbd.load(pair, rtrs_core__rxe_reg_mr="Y", **FAST)
+    session = Session(pair)
+    paths = [0, (0, 6)]
+    disk = session.map(null_blk(pair, "regions"), paths)
+    session.policy = "round-robin"
+    with verified_io(pair.client, disk, block="256k", size_mib=16):
+        for number in range(forms.short_or_full(4, 40)):
+            lost, other = paths[number % 2], paths[1 - number % 2]
+            session.wait_traffic(*paths)
+            session.do(lost, "disconnect")
+            session.wait_traffic(other)
+            session.do(lost, "reconnect")
+    session.wait_idle(*paths)
+    end(pair, disk, "regions")
+
+
+@pytest.mark.newest
 def test_reset_of_statistics_under_load(pair, modules):
     """Row C24: a reset leaves alone what is in flight; single files are reset one by one."""
     rnbd.load(pair, **FAST)
