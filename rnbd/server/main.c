@@ -91,12 +91,15 @@ static int __init rnbd_server_init(void)
 {
 	int err = -ENOMEM;
 
+	/* Disks may hang; they must not hold up others. */
 	rnbd_admin_wq = alloc_workqueue("rnbd_server_admin",
-					WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+					WQ_UNBOUND | WQ_MEM_RECLAIM,
+					WQ_MAX_ACTIVE);
 	if (!rnbd_admin_wq)
 		return err;
 	rnbd_io_wq = alloc_workqueue("rnbd_server_io",
-				     WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+				     WQ_UNBOUND | WQ_MEM_RECLAIM,
+				     WQ_MAX_ACTIVE);
 	if (!rnbd_io_wq)
 		goto destroy_admin_wq;
 	err = rnbd_sysfs_create();

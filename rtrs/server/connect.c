@@ -3,15 +3,16 @@
  * Connection requests: which path they are for, and whether there is room.
  *
  * A request arrives in the CM's handler, which all clients share.  There it is
- * only checked; a *knock* takes it over: a work that may allocate queue pairs
- * and wait a moment for the path which the request replaces.  The knock owns
+ * only checked; a *knock* takes it over: a work that may allocate queue pairs,
+ * and comes again for a moment if the path which the request replaces is still
+ * there.  The knock owns
  * the CM id until a path has taken it (server_path_accept() returned 0), or
  * rejects the request with its errno and destroys the id.  Events of the id
  * meanwhile find the listening server as its context and are ignored; what the
  * knock does next notices that the client is gone.
  *
  * Knocks are bounded in number and in time, hold no reference but the CM id's
- * to the device, and rtrs_server_close() flushes them.
+ * to the device, and server_knocks_end() waits for them.
  *
  * A client that has lost a path may come back before we know.  A request for a
  * known path with a higher count of attempts proves it: the old path is closed
@@ -29,13 +30,22 @@
 
 /* Connection requests being worked on */
 #define MAX_KNOCKS	1024
-/* A path that is busy is tried again after so long, or when one has gone. */
-#define KNOCK_AGAIN	(HZ / 10)
+/* A path that is busy is tried again after so long. */
+#define KNOCK_AGAIN	max(HZ / 20, 1)
 
+/**
+ * struct knock - a connection request
+ * @work:	tries to find it a path
+ * @srv:	the listening user
+ * @cm_id:	its id
+ * @end:	until when it may be tried, jiffies
+ * @req:	what it asks for
+ */
 struct knock {
-	struct work_struct	work;
+	struct delayed_work	work;
 	struct rtrs_server	*srv;
 	struct rdma_cm_id	*cm_id;
+	unsigned long		end;
 	struct rtrs_conn_req	req;
 };
 
@@ -124,15 +134,14 @@ static struct server_path *path_for(struct rtrs_server *srv,
 	return path;
 }
 
-/* One try.  @departed is where to wait from after -EBUSY. */
-static int try(struct knock *k, u32 *departed)
+/* One try */
+static int admit(const struct knock *k)
 {
 	struct rtrs_server *srv = k->srv;
 	struct server_path *path;
 	int err;
 
 	mutex_lock(&srv->lock);
-	*departed = srv->departed;
 	path = path_for(srv, k->cm_id, &k->req);
 	mutex_unlock(&srv->lock);
 	if (IS_ERR(path))
@@ -140,25 +149,6 @@ static int try(struct knock *k, u32 *departed)
 	err = server_path_accept(path, k->cm_id, &k->req);
 	server_path_put(path);
 	return err;
-}
-
-static int admit(struct knock *k)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(SERVER_TAKEOVER_MS);
-	struct rtrs_server *srv = k->srv;
-	u32 departed;
-	long left;
-	int err;
-
-	for (;;) {
-		err = try(k, &departed);
-		left = end - jiffies;
-		if (err != -EBUSY || left <= 0)
-			return err;
-		wait_event_timeout(srv->gone,
-				   READ_ONCE(srv->departed) != departed,
-				   min_t(long, left, KNOCK_AGAIN));
-	}
 }
 
 static const char *reason(int err)
@@ -192,14 +182,26 @@ static void reject(struct rdma_cm_id *cm_id, int err)
 	rdma_reject(cm_id, &msg, sizeof(msg), IB_CM_REJ_CONSUMER_DEFINED);
 }
 
+static void knock_gone(struct rtrs_server *srv)
+{
+	if (atomic_dec_and_test(&srv->knocks))
+		wake_up_var(&srv->knocks);
+}
+
 static void knock_work(struct work_struct *work)
 {
-	struct knock *k = container_of(work, struct knock, work);
+	struct knock *k = container_of(work, struct knock, work.work);
+	struct rtrs_server *srv = k->srv;
 	char from[RTRS_ADDR_STRLEN];
 	int err;
 
+	/* Once it is admitted the id is the path's. */
 	rtrs_addr_format(&k->cm_id->route.addr.dst_addr, from, sizeof(from));
 	err = admit(k);
+	if (err == -EBUSY && time_before(jiffies, k->end)) {
+		queue_delayed_work(server_connect_wq, &k->work, KNOCK_AGAIN);
+		return;
+	}
 	trace_rtrs_server_connect(from, &k->req, err);
 	if (err) {
 		pr_info_ratelimited("connection %u from %s, attempt %u, refused: %s (%d)\n",
@@ -208,8 +210,8 @@ static void knock_work(struct work_struct *work)
 		reject(k->cm_id, err);
 		rdma_destroy_id(k->cm_id);
 	}
-	atomic_dec(&k->srv->knocks);
 	kfree(k);
+	knock_gone(srv);
 }
 
 static struct knock *knock_create(struct rtrs_server *srv)
@@ -219,8 +221,21 @@ static struct knock *knock_create(struct rtrs_server *srv)
 	if (atomic_inc_return(&srv->knocks) <= MAX_KNOCKS)
 		k = kzalloc(sizeof(*k), GFP_KERNEL);
 	if (!k)
-		atomic_dec(&srv->knocks);
+		knock_gone(srv);
 	return k;
+}
+
+/**
+ * server_knocks_end() - wait until all connection requests are answered
+ * @srv:	the listening user, which does not listen any more
+ *
+ * Context: process context, sleeps.
+ */
+void server_knocks_end(struct rtrs_server *srv)
+{
+	wait_var_event(&srv->knocks, !atomic_read(&srv->knocks));
+	/* The last lines of the last one */
+	flush_workqueue(server_connect_wq);
 }
 
 /**
@@ -261,8 +276,9 @@ int server_knock(struct rtrs_server *srv, struct rdma_cm_id *cm_id,
 	k->srv = srv;
 	k->cm_id = cm_id;
 	k->req = req;
-	INIT_WORK(&k->work, knock_work);
-	queue_work(server_connect_wq, &k->work);
+	k->end = jiffies + msecs_to_jiffies(SERVER_TAKEOVER_MS);
+	INIT_DELAYED_WORK(&k->work, knock_work);
+	queue_delayed_work(server_connect_wq, &k->work, 0);
 	return 0;
 
 refuse:

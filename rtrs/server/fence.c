@@ -350,7 +350,7 @@ int server_fence_check(struct server_path *path)
 			return 0;
 	}
 	if (left > 0) {
-		queue_delayed_work(server_connect_wq, &path->info_work,
+		queue_delayed_work(server_info_wq, &path->info_work,
 				   min_t(long, left, HZ));
 		return -EAGAIN;
 	}
@@ -425,6 +425,6 @@ void server_fence_kick(struct rtrs_server_session *sess)
 		return;
 	spin_lock_irqsave(&sess->fence_lock, flags);
 	list_for_each_entry(path, &sess->fenced, fence_entry)
-		mod_delayed_work(server_connect_wq, &path->info_work, 0);
+		mod_delayed_work(server_info_wq, &path->info_work, 0);
 	spin_unlock_irqrestore(&sess->fence_lock, flags);
 }

@@ -41,7 +41,7 @@ static void info_req_done(struct ib_cq *cq, struct ib_wc *wc)
 	rtrs_conn_alive(&path->conns[0]->base);
 	path->info_len = wc->byte_len;
 	/* The close work waits for it after this connection is drained. */
-	queue_delayed_work(server_connect_wq, &path->info_work, 0);
+	queue_delayed_work(server_info_wq, &path->info_work, 0);
 }
 
 /**

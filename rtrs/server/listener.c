@@ -24,6 +24,7 @@
 #include "server.h"
 
 #define LISTEN_BACKLOG	64
+#define LISTEN_AGAIN	(5 * HZ)
 
 /* There is one user at a time. */
 static DEFINE_MUTEX(the_lock);
@@ -110,8 +111,25 @@ static int start_listening(struct rtrs_server *srv)
 	return 0;
 
 fail:
-	pr_err("cannot listen on port %u: %ld\n", srv->port, PTR_ERR(cm_id));
 	return PTR_ERR(cm_id);
+}
+
+/* Somebody else may have had the port when the device came. */
+static void listen_work(struct work_struct *work)
+{
+	struct rtrs_server *srv = container_of(work, struct rtrs_server,
+					       listen_work.work);
+
+	mutex_lock(&srv->listen_lock);
+	if (srv->listen_users && !srv->listen_ip) {
+		srv->listen_err = start_listening(srv);
+		if (srv->listen_err)
+			queue_delayed_work(server_wq, &srv->listen_work,
+					   LISTEN_AGAIN);
+		else
+			pr_info("listening on port %u now\n", srv->port);
+	}
+	mutex_unlock(&srv->listen_lock);
 }
 
 static void stop_listening(struct rtrs_server *srv)
@@ -180,9 +198,13 @@ static int cm_dev_add(struct ib_device *dev)
 
 	mutex_lock(&srv->listen_lock);
 	srv->listen_users++;
-	/* Also tried again if it failed for an earlier device */
 	if (!srv->listen_ip)
 		srv->listen_err = start_listening(srv);
+	if (srv->listen_err) {
+		pr_err("cannot listen on port %u: %d\n", srv->port,
+		       srv->listen_err);
+		queue_delayed_work(server_wq, &srv->listen_work, LISTEN_AGAIN);
+	}
 	mutex_unlock(&srv->listen_lock);
 
 	ib_set_client_data(dev, &srv->client, sdev);
@@ -224,8 +246,9 @@ static void cm_dev_remove(struct ib_device *dev, void *data)
 /* There are no devices and no listeners any more, or never were. */
 static void server_free(struct rtrs_server *srv)
 {
+	cancel_delayed_work_sync(&srv->listen_work);
 	/* Late requests find nothing to connect to. */
-	flush_workqueue(server_connect_wq);
+	server_knocks_end(srv);
 	WRITE_ONCE(the_server, NULL);
 	/* The works of the last paths may still have their last lines to run. */
 	flush_workqueue(server_path_wq);
@@ -250,8 +273,8 @@ static struct rtrs_server *server_start(const struct rtrs_server_ops *ops,
 	mutex_init(&srv->lock);
 	INIT_LIST_HEAD(&srv->sessions);
 	INIT_LIST_HEAD(&srv->devices);
-	init_waitqueue_head(&srv->gone);
 	mutex_init(&srv->listen_lock);
+	INIT_DELAYED_WORK(&srv->listen_work, listen_work);
 	srv->client.name = "rtrs_server";
 	srv->client.add = cm_dev_add;
 	srv->client.remove = cm_dev_remove;

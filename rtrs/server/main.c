@@ -21,6 +21,7 @@
 struct server_config server_config;
 struct workqueue_struct *server_wq;
 struct workqueue_struct *server_connect_wq;
+struct workqueue_struct *server_info_wq;
 struct workqueue_struct *server_path_wq;
 
 static int sess_queue_depth = 512;
@@ -180,12 +181,17 @@ static int __init rtrs_server_init(void)
 		err = -ENOMEM;
 		goto destroy_wq;
 	}
+	server_info_wq = alloc_workqueue("rtrs_server_info_wq", WQ_UNBOUND, 0);
+	if (!server_info_wq) {
+		err = -ENOMEM;
+		goto destroy_connect_wq;
+	}
 	/* Many may be waiting for disks that hang; they must not hold up others. */
 	server_path_wq = alloc_workqueue("rtrs_server_path_wq", WQ_UNBOUND,
 					 WQ_MAX_ACTIVE);
 	if (!server_path_wq) {
 		err = -ENOMEM;
-		goto destroy_connect_wq;
+		goto destroy_info_wq;
 	}
 	err = server_sysfs_init();
 	if (err)
@@ -194,6 +200,8 @@ static int __init rtrs_server_init(void)
 
 destroy_path_wq:
 	destroy_workqueue(server_path_wq);
+destroy_info_wq:
+	destroy_workqueue(server_info_wq);
 destroy_connect_wq:
 	destroy_workqueue(server_connect_wq);
 destroy_wq:
@@ -205,6 +213,7 @@ static void __exit rtrs_server_exit(void)
 {
 	server_sysfs_exit();
 	destroy_workqueue(server_path_wq);
+	destroy_workqueue(server_info_wq);
 	destroy_workqueue(server_connect_wq);
 	destroy_workqueue(server_wq);
 }

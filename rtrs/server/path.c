@@ -38,6 +38,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/bitmap.h>
+#include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
@@ -46,11 +47,13 @@
 
 /* Credits make a short send queue safe, but it should hold a few responses. */
 #define IO_SEND_WR_MIN		64U
-#define IO_SEND_WR_MAX		2048U
-/* Estimates of what the device's driver takes, bytes */
-#define SEND_WR_CLAIM		128U
-#define RECV_WR_CLAIM		64U
-#define MR_CLAIM		256U
+/* With those for draining 2048; devices round up to a power of two. */
+#define IO_SEND_WR_MAX		2046U
+/* What the device's driver takes, bytes; soft-RoCE's, the largest known */
+#define SEND_WR_CLAIM		512U
+#define RECV_WR_CLAIM		128U
+#define CQE_CLAIM		64U
+#define MR_CLAIM		1024U
 
 /**
  * server_path_move() - change the state
@@ -201,7 +204,7 @@ static struct server_conn *conn_create(struct server_path *path, u16 cid,
 	conn->nr_recv = min(recv_wrs(sess, cid), max_wr - 1);
 	p.max_recv_wr = conn->nr_recv + 1;
 	p.max_send_wr = min(send_wrs(sess, cid), max_wr);
-	conn->max_sge = send_sges(sess, attr);
+	conn->max_sge = cid ? send_sges(sess, attr) : 1;
 	p.max_send_sge = conn->max_sge;
 	err = rtrs_conn_create(&conn->base, &p);
 	if (err) {
@@ -290,6 +293,27 @@ static int get_domain(struct server_path *path, struct ib_device *dev)
 	return 0;
 }
 
+/* Wait for the client's next step, but not for ever. */
+static void expect_more(struct server_path *path)
+{
+	long left = path->deadline - jiffies;
+
+	mod_delayed_work(server_wq, &path->handshake,
+			 clamp_t(long, left, 0,
+				 msecs_to_jiffies(SERVER_HANDSHAKE_MS)));
+}
+
+/* All connections of a path lead from one address to one, over one device. */
+static bool belongs(const struct server_path *path,
+		    const struct rdma_cm_id *cm_id)
+{
+	const struct rdma_addr *addr = &cm_id->route.addr;
+
+	return cm_id->device == path->sdev->dev &&
+	       rtrs_addr_equal(&path->client, &addr->dst_addr) &&
+	       rtrs_addr_equal(&path->server, &addr->src_addr);
+}
+
 static int add_conn(struct server_path *path, struct rdma_cm_id *cm_id,
 		    const struct rtrs_conn_req *req)
 {
@@ -321,7 +345,8 @@ static int accept_locked(struct server_path *path, struct rdma_cm_id *cm_id,
 	if (READ_ONCE(path->state) >= SERVER_CLOSING)
 		return -EBUSY;
 	if (READ_ONCE(path->state) != SERVER_CONNECTING ||
-	    req->cid_num != path->cid_num || path->conns[req->cid])
+	    req->cid_num != path->cid_num || path->conns[req->cid] ||
+	    !belongs(path, cm_id))
 		return -ECONNRESET;
 
 	err = add_conn(path, cm_id, req);
@@ -331,8 +356,7 @@ static int accept_locked(struct server_path *path, struct rdma_cm_id *cm_id,
 		server_path_close(path, "a connection could not be created");
 		return err;
 	}
-	mod_delayed_work(server_wq, &path->handshake,
-			 msecs_to_jiffies(SERVER_HANDSHAKE_MS));
+	expect_more(path);
 	if (!req->cid)
 		err = server_info_post(path);
 	if (!err)
@@ -425,9 +449,7 @@ static void close_work(struct work_struct *work)
 	server_unclaim(srv, &path->claimed, path->claimed);
 	if (!--sess->nr_paths)
 		server_session_unlink(sess);
-	WRITE_ONCE(srv->departed, srv->departed + 1);
 	mutex_unlock(&srv->lock);
-	wake_up_all(&srv->gone);
 	server_dev_put(path->sdev);
 	server_path_put(path);
 }
@@ -472,14 +494,22 @@ static int path_alloc(struct server_path *path)
 	return percpu_ref_init(&path->users, path_unused, 0, GFP_KERNEL);
 }
 
+/* What a connection costs: rings, each a power of two */
+static u64 conn_claim(const struct rtrs_server_session *sess, u16 cid)
+{
+	u64 send = roundup_pow_of_two(send_wrs(sess, cid) + 2);
+	u64 recv = roundup_pow_of_two(recv_wrs(sess, cid) + 3);
+
+	return send * SEND_WR_CLAIM + recv * RECV_WR_CLAIM +
+	       (send + recv) * CQE_CLAIM;
+}
+
 /* What a path costs besides the session's memory; see memory.c */
 static u64 path_claim(const struct rtrs_server_session *sess, u16 cid_num)
 {
-	u64 bytes = SERVICE_SEND_WR * SEND_WR_CLAIM +
-		    SERVICE_RECV_WR * RECV_WR_CLAIM;
+	u64 bytes = conn_claim(sess, 0) +
+		    (u64)(cid_num - 1) * conn_claim(sess, 1);
 
-	bytes += (u64)(cid_num - 1) * (send_wrs(sess, 1) * SEND_WR_CLAIM +
-				       recv_wrs(sess, 1) * RECV_WR_CLAIM);
 	return bytes + (u64)sess->depth *
 	       (sess->chunk_size / SERVER_MR_PAGE * sizeof(u64) + MR_CLAIM);
 }
@@ -527,7 +557,7 @@ struct server_path *server_path_create(struct rtrs_server_session *sess,
 	list_add_tail(&path->entry, &sess->paths);
 	sess->nr_paths++;
 	/* Whoever asked for it may give up before it has a connection. */
-	queue_delayed_work(server_wq, &path->handshake,
-			   msecs_to_jiffies(SERVER_HANDSHAKE_MS));
+	path->deadline = jiffies + msecs_to_jiffies(SERVER_CONNECT_MS);
+	expect_more(path);
 	return path;
 }

@@ -43,17 +43,22 @@
 #define SERVER_MAX_CHUNK	(4U << 20)
 /* Scatter entries of one work request */
 #define SERVER_MAX_SGE		8
-/* A path whose handshake makes no progress is given up. */
+/* A path whose handshake makes no progress is given up ... */
 #define SERVER_HANDSHAKE_MS	30000
+/* ... and one that takes so long until INFO_REQ: 1024 connections take one. */
+#define SERVER_CONNECT_MS	120000
 /* A new path waits so long for the operations of lost ones; clients wait 30 s. */
 #define SERVER_FENCE_MS		25000
 /* ... and so long for those that use a chunk whose key is void. */
 #define SERVER_VOID_MS		2000
 /* A connection request waits so long for the path it replaces. */
 #define SERVER_TAKEOVER_MS	2000
-/* What the service connection can have under way */
-#define SERVICE_SEND_WR		1024U
-#define SERVICE_RECV_WR		1024U
+/*
+ * What the service connection can have under way.  With those for draining it
+ * makes 1024; devices round their rings up to a power of two.
+ */
+#define SERVICE_SEND_WR		1022U
+#define SERVICE_RECV_WR		1021U
 
 /**
  * struct server_config - what the module parameters ask for
@@ -82,8 +87,10 @@ extern unsigned int server_hb_max_missed;
 
 /* Handshake timers; operations that waited for an earlier one or for memory */
 extern struct workqueue_struct *server_wq;
-/* Connection requests and INFO processing: allocate, but never wait for the user */
+/* Connection requests: allocate, but never wait for anybody */
 extern struct workqueue_struct *server_connect_wq;
+/* INFO processing: the same, for those who have got that far */
+extern struct workqueue_struct *server_info_wq;
 /* Closing of paths: may wait long for the user */
 extern struct workqueue_struct *server_path_wq;
 
@@ -98,13 +105,12 @@ extern struct workqueue_struct *server_path_wq;
  * @closing:	no new connections
  * @claimed:	bytes that clients have claimed
  * @knocks:	connection requests being worked on
- * @departed:	counts the paths that have gone
- * @gone:	woken by that
- * @listen_lock: serialises the two below
+ * @listen_lock: serialises what is below
  * @listen_ip:	listener for IPv4 and IPv6
  * @listen_ib:	listener for GIDs
  * @listen_users: devices that want listeners
  * @listen_err:	why there are none
+ * @listen_work: tries again
  * @client:	our registration for devices
  */
 struct rtrs_server {
@@ -117,14 +123,13 @@ struct rtrs_server {
 	bool			closing;
 	atomic64_t		claimed;
 	atomic_t		knocks;
-	u32			departed;
-	wait_queue_head_t	gone;
 
 	struct mutex		listen_lock;
 	struct rdma_cm_id	*listen_ip;
 	struct rdma_cm_id	*listen_ib;
 	unsigned int		listen_users;
 	int			listen_err;
+	struct delayed_work	listen_work;
 	struct ib_client	client;
 };
 
@@ -332,6 +337,7 @@ struct server_stats {
  * @fence_entry: in rtrs_server_session.fenced
  * @handshake:	gives up a path that does not get CONNECTED, whatever
  *		it waits for
+ * @deadline:	when INFO_REQ must have come, jiffies
  * @hb:		watches the client
  * @answered:	INFO_RSP has been posted
  * @owes_ack:	a heartbeat message came before that
@@ -392,6 +398,7 @@ struct server_path {
 	unsigned long		fence_end;
 	struct list_head	fence_entry;
 	struct delayed_work	handshake;
+	unsigned long		deadline;
 	struct rtrs_hb		hb;
 
 	bool			answered;
@@ -630,6 +637,7 @@ struct server_dev *server_dev_find(struct rtrs_server *srv,
 void server_dev_put(struct server_dev *sdev);
 
 /* connect.c */
+void server_knocks_end(struct rtrs_server *srv);
 int server_knock(struct rtrs_server *srv, struct rdma_cm_id *cm_id,
 		 const struct rdma_conn_param *param);
 

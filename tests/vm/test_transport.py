@@ -361,6 +361,55 @@ def test_silent_clients(pair, attacker):
     end(pair, disk, "served")
 
 
+def test_crowds_of_connections(pair, attacker):
+    """Row S26: what connections take, however many, is claimed before they are accepted."""
+    server = pair.server
+    limit = 256
+    server.write("/sys/module/rtrs_server/parameters/max_memory", str(limit))
+    for count in forms.short_or_full((16, 160), (16, 64, 160, 1000)):
+        before = memory_mib(server, "MemAvailable")
+        job = attacker("crowd", count)
+        pair.client.wait_for(lambda job=job: b"all asked" in job.output(), 120)
+        refused = int(re.search(rb"(\d+) refused", job.output()).group(1))
+        taken = before - memory_mib(server, "MemAvailable")
+        host.progress(f"MEASURED {count} silent connections: {taken} MiB taken, {refused} refused")
+        assert refused in (0, count)
+        assert (refused == 0) == (count < 100), "the limit is where this test expects it"
+        assert taken < limit
+        job.kill()
+        server.wait_for(lambda before=before:
+                        memory_mib(server, "MemAvailable") > before - 48, 60, "memory is back")
+    rnbd.unload(pair)
+
+
+@pytest.mark.full
+def test_endless_handshake(pair, attacker):
+    """Row S24: one more connection every 20 s does not keep a path for ever."""
+    position = pair.server.log.position()
+    started = time.monotonic()
+    job = attacker("drip", 20)
+
+    def given_up():
+        pair.server.sync_log()
+        return [line for line in pair.server.log.since(position)
+                if "did not finish its handshake" in line]
+
+    pair.server.wait_for(given_up, 160, "the path is given up")
+    took = time.monotonic() - started
+    host.progress(f"MEASURED an endless handshake is given up after {took:.0f} s")
+    assert took > 100 and job.output().count(b"connected") >= 5, "given up for another reason"
+    job.kill()
+    rnbd.unload(pair)
+
+
+@LINKS
+def test_path_to_two_places(pair, attacker):
+    """Row S32: the connections of a path must lead to one address over one device."""
+    result = attacker("astray", multipath.endpoints(1)[1]).wait(60, check=False)
+    assert result.rc == 0 and "refused" in result.out, result.describe()
+    rnbd.unload(pair)
+
+
 def test_client_that_takes_no_answer(pair, attacker):
     """A path whose heartbeats go on while a send queue stands still is closed after 30 s."""
     server = pair.server

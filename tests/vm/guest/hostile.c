@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * hostile ADDRESS PORT silent COUNT	COUNT sessions of one connection that say no more
+ * hostile ADDRESS PORT crowd COUNT	one session of COUNT connections that says no more
+ * hostile ADDRESS PORT drip SECONDS	one session that adds a connection every so often
+ * hostile ADDRESS PORT astray ADDRESS	one path with its second connection to there
  * hostile ADDRESS PORT info KIND	one session whose name is of that kind
  * hostile ADDRESS PORT deaf NAME	one session that is alive, asks one thing and
  *					takes no answer
@@ -34,17 +37,19 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* The next event; its type must be the wanted one, or -1 is returned. */
+/* The next event but ends of others; -1 if it is not the wanted one. */
 static int expect(enum rdma_cm_event_type wanted)
 {
 	struct rdma_cm_event *event;
-	int ok;
+	enum rdma_cm_event_type type;
 
-	if (rdma_get_cm_event(channel, &event))
-		die("rdma_get_cm_event");
-	ok = event->event == wanted ? 0 : -1;
-	rdma_ack_cm_event(event);
-	return ok;
+	do {
+		if (rdma_get_cm_event(channel, &event))
+			die("rdma_get_cm_event");
+		type = event->event;
+		rdma_ack_cm_event(event);
+	} while (type == RDMA_CM_EVENT_DISCONNECTED);
+	return type == wanted ? 0 : -1;
 }
 
 /*
@@ -67,7 +72,9 @@ static struct rdma_cm_id *connect_cid(int cid, int cid_num)
 	struct rdma_cm_id *id;
 
 	request[6] = cid;
+	request[7] = cid >> 8;
 	request[8] = cid_num;
+	request[9] = cid_num >> 8;
 	request[10] = 1;
 	if (!cid && getrandom(request + 12, 32, 0) != 32)
 		die("getrandom");
@@ -103,6 +110,47 @@ static void silent(int count)
 		pause();
 }
 
+static void say(const char *what)
+{
+	printf("%s\n", what);
+	fflush(stdout);
+}
+
+/* How many of a session's connections are accepted */
+static void crowd(int count)
+{
+	int i;
+
+	for (i = 0; i < count && connect_cid(i, count); i++)
+		;
+	printf("all asked, %d refused\n", count - i);
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
+/* One connection after the other, always in time */
+static void drip(int seconds)
+{
+	int i;
+
+	for (i = 0; connect_cid(i, 64); i++) {
+		say("connected");
+		sleep(seconds);
+	}
+}
+
+/* Prints whether a path may lead to two addresses. */
+static int astray(const char *address)
+{
+	if (!connect_cid(0, 2))
+		return 3;
+	if (inet_pton(AF_INET, address, &server.sin_addr) != 1)
+		return 2;
+	say(connect_cid(1, 2) ? "accepted" : "refused");
+	return 0;
+}
+
 static void fill_name(char *name, const char *kind)
 {
 	if (!strcmp(kind, "endless"))
@@ -115,12 +163,6 @@ static void fill_name(char *name, const char *kind)
 		strncpy(name, kind + 6, NAME_SIZE - 1);
 	else if (strcmp(kind, "empty"))
 		strncpy(name, kind, NAME_SIZE - 1);
-}
-
-static void say(const char *what)
-{
-	printf("%s\n", what);
-	fflush(stdout);
 }
 
 static void post_send(struct rdma_cm_id *id, struct ibv_send_wr *wr)
@@ -270,6 +312,12 @@ int main(int argc, char **argv)
 	server.sin_port = htons(atoi(argv[2]));
 	if (!strcmp(argv[3], "silent"))
 		silent(atoi(argv[4]));
+	if (!strcmp(argv[3], "crowd"))
+		crowd(atoi(argv[4]));
+	if (!strcmp(argv[3], "drip"))
+		drip(atoi(argv[4]));
+	if (!strcmp(argv[3], "astray"))
+		return astray(argv[4]);
 	if (!strcmp(argv[3], "deaf"))
 		return deaf(argv[4]);
 	return info(argv[4]);
