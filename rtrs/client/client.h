@@ -595,6 +595,7 @@ static inline const char *client_path_name(const struct client_path *path)
 /* main.c */
 extern struct workqueue_struct *client_recovery_wq;
 extern struct workqueue_struct *client_connect_wq;
+extern struct workqueue_struct *client_refill_wq;
 extern unsigned int client_hb_interval_ms;
 extern unsigned int client_hb_max_missed;
 void client_object_get(void);

@@ -258,6 +258,7 @@ static int cm_handler(struct rdma_cm_id *cm_id, struct rdma_cm_event *ev)
 		reached(conn, CLIENT_PHASE_GONE);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		conn->base.dev_gone = true;
 		client_path_error(path, -ENODEV, "the RDMA device is removed");
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
@@ -420,6 +421,7 @@ static int request_connection(struct client_conn *conn)
 	memcpy(req.path_uuid, path->uuid, sizeof(req.path_uuid));
 	memcpy(req.session_uuid, path->clt->uuid, sizeof(req.session_uuid));
 	rtrs_conn_req_encode(&msg, &req);
+	conn->base.met = true;
 	err = rdma_connect(conn->base.cm_id, &param);
 	return err ? fail(path, err, "connection %u could not be requested",
 			  conn->base.cid) : 0;
@@ -731,15 +733,11 @@ int client_connect(struct client_path *path)
  */
 void client_disconnect(struct client_path *path)
 {
-	struct client_conn *conn;
 	u32 cid;
 
-	for (cid = 0; cid < path->nr_conns; cid++) {
-		conn = path->conn[cid];
-		/* If nothing can be said, no answer will come. */
-		if (conn->base.cm_id && !rtrs_cm_disconnect(conn->base.cm_id))
-			reached(conn, CLIENT_PHASE_GONE);
-	}
+	for (cid = 0; cid < path->nr_conns; cid++)
+		if (path->conn[cid]->base.cm_id)
+			rtrs_conn_disconnect(&path->conn[cid]->base);
 	for (cid = 0; cid < path->nr_conns; cid++)
 		rtrs_conn_drain(&path->conn[cid]->base);
 }
@@ -794,10 +792,6 @@ void client_release(struct client_path *path)
 		rtrs_domain_put(&path->dom->base);
 	path->dom = NULL;
 	/* Last: with its ids the CM gives a removed device up. */
-	for (cid = 0; cid < path->nr_conns; cid++) {
-		conn = path->conn[cid];
-		if (conn->base.cm_id)
-			rtrs_cm_destroy(conn->base.cm_id);
-		conn->base.cm_id = NULL;
-	}
+	for (cid = 0; cid < path->nr_conns; cid++)
+		rtrs_conn_destroy_id(&path->conn[cid]->base);
 }

@@ -116,7 +116,7 @@ static void refill_work(struct work_struct *work)
 		return;
 	pr_warn_ratelimited("session %s: no memory regions on device %s (%d), trying again\n",
 			    dom->clt->name, dom->base.dev->name, err);
-	queue_delayed_work(client_recovery_wq, &dom->refill, REFILL_JIFFIES);
+	queue_delayed_work(client_refill_wq, &dom->refill, REFILL_JIFFIES);
 }
 
 static struct rtrs_domain *domain_alloc(struct rtrs_domain_pool *pool)
@@ -347,7 +347,8 @@ static int refill_mr(struct client_domain *dom, u32 tag)
 		ib_dereg_mr(mr);
 		return err;
 	}
-	WRITE_ONCE(dom->mr[tag], mr);
+	/* Requests that look for it meanwhile see all of it. */
+	smp_store_release(&dom->mr[tag], mr);
 	return 0;
 }
 
@@ -386,9 +387,9 @@ int client_domain_refill(struct client_domain *dom)
 void client_domain_refill_soon(struct client_domain *dom, bool now)
 {
 	if (now)
-		mod_delayed_work(client_recovery_wq, &dom->refill, 0);
+		mod_delayed_work(client_refill_wq, &dom->refill, 0);
 	else
-		queue_delayed_work(client_recovery_wq, &dom->refill,
+		queue_delayed_work(client_refill_wq, &dom->refill,
 				   REFILL_JIFFIES);
 }
 

@@ -18,6 +18,7 @@
 #include "client.h"
 
 struct workqueue_struct *client_recovery_wq;
+struct workqueue_struct *client_refill_wq;
 struct workqueue_struct *client_connect_wq;
 
 static unsigned int max_queues;
@@ -92,15 +93,21 @@ static int __init rtrs_client_init(void)
 	client_connect_wq = alloc_workqueue("rtrs_client_connect_wq",
 					    WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!client_connect_wq)
-		goto destroy;
+		goto destroy_recovery;
+	client_refill_wq = alloc_workqueue("rtrs_client_refill_wq",
+					   WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!client_refill_wq)
+		goto destroy_connect;
 	err = client_sysfs_init();
 	if (err)
-		goto destroy_both;
+		goto destroy_refill;
 	return 0;
 
-destroy_both:
+destroy_refill:
+	destroy_workqueue(client_refill_wq);
+destroy_connect:
 	destroy_workqueue(client_connect_wq);
-destroy:
+destroy_recovery:
 	destroy_workqueue(client_recovery_wq);
 	return err;
 }
@@ -109,6 +116,7 @@ static void __exit rtrs_client_exit(void)
 {
 	wait_var_event(&objects, !atomic_read(&objects));
 	client_sysfs_exit();
+	destroy_workqueue(client_refill_wq);
 	destroy_workqueue(client_connect_wq);
 	destroy_workqueue(client_recovery_wq);
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The end of CM ids, and what soft-RoCE cannot bear there.
+ * The end of connections at the CM, and what soft-RoCE cannot bear there.
  *
  * The CM's messages travel on one queue pair per port that belongs to the
  * kernel.  In newer kernels a packet that the network device does not take stops
  * a soft-RoCE queue pair, this one, too, and nobody ever starts it again: the
- * device can neither connect nor be connected to until it is made anew.  A
- * network device takes no packets from the loss of its carrier until the kernel
- * has looked at that, for a second at most; afterwards they wait for an ARP
- * answer that does not come, which is harmless.  The loss of the carrier is
+ * device can neither connect nor be connected to until it is made anew.  Between
+ * the loss of its carrier and the time the kernel looks at that, a second at
+ * most, a network device takes no packets; afterwards most of them wait for an
+ * ARP answer that does not come, which is harmless.  The loss of the carrier is
  * also what ends many connections at once, and each says good-bye.
  *
- * Hence no message is sent into a link that is lost.  The CM has no way to
- * destroy an established id without a message, so such ids are kept for a while:
- * rtrs_cm_destroy() takes them from their owner and this file waits.
+ * Hence no good-bye is said into a link that is lost.  The CM has no way to
+ * destroy an id that is connected without a message, so such ids are taken from
+ * their owner and kept until the link is back, their device goes or we do.
  */
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -26,24 +26,17 @@
 
 #include "internal.h"
 
-/*
- * The kernel looks at carriers once a second (net/core/link_watch.c); the rest
- * is for machines that are busy.
- */
-#define LINK_LOOK_MS	1000
-#define LINK_LOOKS	5
+#define LOOK_JIFFIES	HZ
 
 /**
  * struct kept - an id that waits for its end
  * @entry:	in kept_ids
  * @cm_id:	nobody else's any more
- * @looks:	how often the link may still be found lost; kept_lock
  * @hurry:	its device is removed
  */
 struct kept {
 	struct list_head	entry;
 	struct rdma_cm_id	*cm_id;
-	unsigned int		looks;
 	bool			hurry;
 };
 
@@ -78,20 +71,18 @@ bool rtrs_cm_link_lost(const struct rdma_cm_id *cm_id)
 EXPORT_SYMBOL_GPL(rtrs_cm_link_lost);
 
 /**
- * rtrs_cm_disconnect() - say good-bye, unless that would do harm
- * @cm_id:	the id; connected or not
+ * rtrs_conn_disconnect() - say good-bye, unless that would do harm
+ * @conn:	the connection; with an id, connected or not
  *
  * Context: process context, sleeps.
- * Return: false if nothing was said.
  */
-bool rtrs_cm_disconnect(struct rdma_cm_id *cm_id)
+void rtrs_conn_disconnect(struct rtrs_conn *conn)
 {
-	if (rtrs_cm_link_lost(cm_id))
-		return false;
-	rdma_disconnect(cm_id);
-	return true;
+	conn->unsaid = conn->met && rtrs_cm_link_lost(conn->cm_id);
+	if (!conn->unsaid)
+		rdma_disconnect(conn->cm_id);
 }
-EXPORT_SYMBOL_GPL(rtrs_cm_disconnect);
+EXPORT_SYMBOL_GPL(rtrs_conn_disconnect);
 
 /* The device waits for its ids to go. */
 static int kept_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *ev)
@@ -103,12 +94,6 @@ static int kept_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *ev)
 		mod_delayed_work(system_dfl_wq, &kept_work, 0);
 	}
 	return 0;
-}
-
-static bool is_due(struct kept *kept)
-{
-	return READ_ONCE(kept->hurry) || !kept->looks-- ||
-	       !rtrs_cm_link_lost(kept->cm_id);
 }
 
 static void destroy_kept(struct list_head *due)
@@ -128,47 +113,61 @@ static void look_at_links(struct work_struct *work)
 
 	mutex_lock(&kept_lock);
 	list_for_each_entry_safe(kept, next, &kept_ids, entry)
-		if (is_due(kept))
+		if (READ_ONCE(kept->hurry) || !rtrs_cm_link_lost(kept->cm_id))
 			list_move(&kept->entry, &due);
 	if (!list_empty(&kept_ids))
-		queue_delayed_work(system_dfl_wq, &kept_work,
-				   msecs_to_jiffies(LINK_LOOK_MS));
+		queue_delayed_work(system_dfl_wq, &kept_work, LOOK_JIFFIES);
 	mutex_unlock(&kept_lock);
 	destroy_kept(&due);
 }
 
+/* Take an id from its owner; false if that is told of the device's removal. */
+static bool take_over(struct rtrs_conn *conn, struct kept *kept)
+{
+	struct rdma_cm_id *cm_id = conn->cm_id;
+	bool ret;
+
+	rdma_lock_handler(cm_id);
+	ret = !conn->dev_gone;
+	if (ret) {
+		kept->cm_id = cm_id;
+		cm_id->event_handler = kept_event;
+		cm_id->context = kept;
+	}
+	rdma_unlock_handler(cm_id);
+	return ret;
+}
+
 /**
- * rtrs_cm_destroy() - be rid of an id
- * @cm_id:	without a queue pair.  No event of it reaches the owner's handler
- *		any more when this returns.
+ * rtrs_conn_destroy_id() - be rid of a connection's id
+ * @conn:	disconnected and without a queue pair; may have no id
+ *
+ * No event of it reaches the owner's handler any more when this returns.
  *
  * Context: process context, sleeps; not from the id's handler.
  */
-void rtrs_cm_destroy(struct rdma_cm_id *cm_id)
+void rtrs_conn_destroy_id(struct rtrs_conn *conn)
 {
 	struct kept *kept = NULL;
 
-	if (rtrs_cm_link_lost(cm_id))
-		kept = kzalloc(sizeof(*kept), GFP_KERNEL);
-	if (!kept) {
-		rdma_destroy_id(cm_id);
+	if (!conn->cm_id)
 		return;
+	if (conn->unsaid && rtrs_cm_link_lost(conn->cm_id))
+		kept = kzalloc(sizeof(*kept), GFP_KERNEL);
+	if (kept && take_over(conn, kept)) {
+		mutex_lock(&kept_lock);
+		list_add_tail(&kept->entry, &kept_ids);
+		queue_delayed_work(system_dfl_wq, &kept_work, LOOK_JIFFIES);
+		mutex_unlock(&kept_lock);
+	} else {
+		kfree(kept);
+		rdma_destroy_id(conn->cm_id);
 	}
-	kept->cm_id = cm_id;
-	kept->looks = LINK_LOOKS;
-	rdma_lock_handler(cm_id);
-	cm_id->event_handler = kept_event;
-	cm_id->context = kept;
-	rdma_unlock_handler(cm_id);
-	mutex_lock(&kept_lock);
-	list_add_tail(&kept->entry, &kept_ids);
-	queue_delayed_work(system_dfl_wq, &kept_work,
-			   msecs_to_jiffies(LINK_LOOK_MS));
-	mutex_unlock(&kept_lock);
+	conn->cm_id = NULL;
 }
-EXPORT_SYMBOL_GPL(rtrs_cm_destroy);
+EXPORT_SYMBOL_GPL(rtrs_conn_destroy_id);
 
-/* Nobody calls rtrs_cm_destroy() any more. */
+/* Nobody calls rtrs_conn_destroy_id() any more. */
 void rtrs_cm_module_exit(void)
 {
 	LIST_HEAD(all);

@@ -283,7 +283,7 @@ EXPORT_SYMBOL_GPL(rtrs_conn_drain);
 
 /**
  * rtrs_conn_destroy() - take a connection's queues away
- * @conn:	drained; may have no queue pair.  @cm_id stays the owner's.
+ * @conn:	drained; may have no queue pair.  @cm_id stays.
  *
  * Context: process context, sleeps.
  */

@@ -104,7 +104,8 @@ struct rtrs_conn_ops {
  * struct rtrs_conn_params - sizes of a queue pair
  * @pd:		protection domain
  * @poll_ctx:	who polls the completion queue
- * @comp_vector: completion vector hint; taken modulo what the device has
+ * @comp_vector: completion vector hint, taken modulo what the device has; -1: any,
+ *		if the queue is not polled directly
  * @max_send_wr: work requests; one more is created for draining
  * @max_recv_wr: receives; one more is created for draining
  * @max_send_sge: scatter entries of a work request
@@ -122,7 +123,10 @@ struct rtrs_conn_params {
  * struct rtrs_conn - a connection
  * @ops:	callbacks of the path that embeds it
  * @cid:	index in the path
- * @cm_id:	set and destroyed by the owner
+ * @cm_id:	set by the owner
+ * @met:	set by the owner: the peer was asked, or has asked, for @cm_id
+ * @unsaid:	the peer was not told of the end
+ * @dev_gone:	set by the owner's CM handler when @cm_id's device is removed
  * @qp:		NULL until rtrs_conn_create()
  * @cq:		its completion queue
  * @poll_ctx:	who polls it
@@ -150,6 +154,9 @@ struct rtrs_conn {
 	const struct rtrs_conn_ops *ops;
 	u16			cid;
 	struct rdma_cm_id	*cm_id;
+	bool			met;
+	bool			unsaid;
+	bool			dev_gone;
 	struct ib_qp		*qp;
 	struct ib_cq		*cq;
 	enum ib_poll_context	poll_ctx;
@@ -187,6 +194,10 @@ int rtrs_conn_send_imm(struct rtrs_conn *conn, u32 imm);
 int rtrs_conn_post_recv_empty(struct rtrs_conn *conn, struct ib_cqe *cqe,
 			      unsigned int nr);
 
+bool rtrs_cm_link_lost(const struct rdma_cm_id *cm_id);
+void rtrs_conn_disconnect(struct rtrs_conn *conn);
+void rtrs_conn_destroy_id(struct rtrs_conn *conn);
+
 /**
  * rtrs_conn_alive() - something arrived from the peer
  * @conn:	connection it arrived on
@@ -198,14 +209,6 @@ static inline void rtrs_conn_alive(struct rtrs_conn *conn)
 	if (!READ_ONCE(conn->seen))
 		WRITE_ONCE(conn->seen, true);
 }
-
-/*
- * Good-byes; see cm.c.  Ids that were never connected may be destroyed directly.
- */
-
-bool rtrs_cm_link_lost(const struct rdma_cm_id *cm_id);
-bool rtrs_cm_disconnect(struct rdma_cm_id *cm_id);
-void rtrs_cm_destroy(struct rdma_cm_id *cm_id);
 
 /*
  * Heartbeat: one per path, on its service connection.  It tells whether the

@@ -5,11 +5,11 @@
  * A request arrives in the CM's handler, which all clients share.  There it is
  * only checked; a *knock* takes it over: a work that may allocate queue pairs,
  * and comes again for a moment if the path which the request replaces is still
- * there.  The knock owns
- * the CM id until a path has taken it (server_path_accept() returned 0), or
- * rejects the request with its errno and destroys the id.  Events of the id
- * meanwhile find the listening server as its context and are ignored; what the
- * knock does next notices that the client is gone.
+ * there.  The knock owns the CM id until a path has taken it
+ * (server_path_accept() returned 0), or rejects the request with its errno and
+ * destroys the id.  Events of the id meanwhile find the listening server as its
+ * context and are ignored; what the knock does next notices that the client is
+ * gone.
  *
  * Knocks are bounded in number and in time, hold no reference but the CM id's
  * to the device, and server_knocks_end() waits for them.

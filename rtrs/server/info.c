@@ -269,6 +269,8 @@ static const char *prepare(struct server_path *path)
 {
 	const char *why = check_req(path);
 
+	mod_delayed_work(server_wq, &path->handshake,
+			 msecs_to_jiffies(SERVER_HANDSHAKE_MS));
 	if (!why)
 		why = allocate(path);
 	if (why)

@@ -47,6 +47,9 @@ static int cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		server_path_close(conn->path, "the client disconnected");
 		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		conn->base.dev_gone = true;
+		fallthrough;
 	default:
 		/* Whatever else: this connection is of no use any more. */
 		server_path_close(conn->path, rdma_event_msg(ev->event));
@@ -124,7 +127,7 @@ static void listen_work(struct work_struct *work)
 	if (srv->listen_users && !srv->listen_ip) {
 		srv->listen_err = start_listening(srv);
 		if (srv->listen_err)
-			queue_delayed_work(server_wq, &srv->listen_work,
+			queue_delayed_work(server_connect_wq, &srv->listen_work,
 					   LISTEN_AGAIN);
 		else
 			pr_info("listening on port %u now\n", srv->port);
@@ -203,7 +206,8 @@ static int cm_dev_add(struct ib_device *dev)
 	if (srv->listen_err) {
 		pr_err("cannot listen on port %u: %d\n", srv->port,
 		       srv->listen_err);
-		queue_delayed_work(server_wq, &srv->listen_work, LISTEN_AGAIN);
+		queue_delayed_work(server_connect_wq, &srv->listen_work,
+				   LISTEN_AGAIN);
 	}
 	mutex_unlock(&srv->listen_lock);
 

@@ -33,7 +33,7 @@
  *      if that was its last path; give the device back
  *
  * CM events find their connection by cm_id->context.  They stop with
- * rtrs_cm_destroy() in step 7, hence a connection is freed right after it.
+ * rtrs_conn_destroy_id() in step 7, hence a connection is freed right after it.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -52,7 +52,7 @@
 /* What the device's driver takes, bytes; soft-RoCE's, the largest known */
 #define SEND_WR_CLAIM		512U
 #define RECV_WR_CLAIM		128U
-#define CQE_CLAIM		64U
+#define CQE_CLAIM		128U
 #define MR_CLAIM		1024U
 
 /**
@@ -182,7 +182,8 @@ static struct server_conn *conn_create(struct server_path *path, u16 cid,
 	struct rtrs_conn_params p = {
 		.pd		= path->dom->base.pd,
 		.poll_ctx	= IB_POLL_WORKQUEUE,
-		.comp_vector	= cid,
+		/* There are many service connections, each with little to do. */
+		.comp_vector	= cid - 1,
 	};
 	struct server_conn *conn;
 	u32 max_wr;
@@ -194,6 +195,7 @@ static struct server_conn *conn_create(struct server_path *path, u16 cid,
 		return ERR_PTR(-ENOMEM);
 	rtrs_conn_init(&conn->base, &conn_ops, cid);
 	conn->base.cm_id = cm_id;
+	conn->base.met = true;
 	conn->path = path;
 	conn->recv_cqe.done = server_recv_done;
 	spin_lock_init(&conn->park_lock);
@@ -220,7 +222,7 @@ static void conns_stop(struct server_path *path)
 
 	for (cid = 0; cid < path->cid_num; cid++)
 		if (path->conns[cid])
-			rtrs_cm_disconnect(path->conns[cid]->base.cm_id);
+			rtrs_conn_disconnect(&path->conns[cid]->base);
 	for (cid = 0; cid < path->cid_num; cid++)
 		if (path->conns[cid])
 			rtrs_conn_drain(&path->conns[cid]->base);
@@ -241,7 +243,7 @@ static void conns_destroy(struct server_path *path)
 
 		if (!conn)
 			continue;
-		rtrs_cm_destroy(conn->base.cm_id);
+		rtrs_conn_destroy_id(&conn->base);
 		path->conns[cid] = NULL;
 		kfree(conn);
 		server_path_put(path);
@@ -557,7 +559,8 @@ struct server_path *server_path_create(struct rtrs_server_session *sess,
 	list_add_tail(&path->entry, &sess->paths);
 	sess->nr_paths++;
 	/* Whoever asked for it may give up before it has a connection. */
-	path->deadline = jiffies + msecs_to_jiffies(SERVER_CONNECT_MS);
+	path->deadline = jiffies + msecs_to_jiffies(SERVER_CONNECT_MS) *
+				   DIV_ROUND_UP(path->cid_num, 1024);
 	expect_more(path);
 	return path;
 }

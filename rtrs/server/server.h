@@ -45,7 +45,7 @@
 #define SERVER_MAX_SGE		8
 /* A path whose handshake makes no progress is given up ... */
 #define SERVER_HANDSHAKE_MS	30000
-/* ... and one that takes so long until INFO_REQ: 1024 connections take one. */
+/* ... and one that takes so long for each 1024 connections, until INFO_REQ. */
 #define SERVER_CONNECT_MS	120000
 /* A new path waits so long for the operations of lost ones; clients wait 30 s. */
 #define SERVER_FENCE_MS		25000
@@ -87,7 +87,7 @@ extern unsigned int server_hb_max_missed;
 
 /* Handshake timers; operations that waited for an earlier one or for memory */
 extern struct workqueue_struct *server_wq;
-/* Connection requests: allocate, but never wait for anybody */
+/* Connection requests, listening: allocate, but never wait for anybody */
 extern struct workqueue_struct *server_connect_wq;
 /* INFO processing: the same, for those who have got that far */
 extern struct workqueue_struct *server_info_wq;

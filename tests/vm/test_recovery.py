@@ -198,6 +198,32 @@ def test_device_is_deleted(pair, modules, kernel, side):
 
 @pytest.mark.newest
 @pytest.mark.parametrize("side", ["client", "server"])
+def test_device_without_a_link_is_deleted(pair, modules, kernel, side):
+    """The cable first, then the device: nothing that waits for the link holds the device up."""
+    rnbd.load(pair, **FAST)
+    guest = getattr(pair, side)
+    session = Session(pair)
+    disk = session.map(rnbd.null_blk(pair.server, "unlinked", 256))
+    session.policy = "round-robin"
+    with verified_io(pair.client, disk):
+        for noticed in (True, False):
+            session.wait_traffic(0, 1)
+            guest.cable(0, False)
+            if noticed:
+                session.wait_down(0, 30)
+            started = float(guest.out("cut -d' ' -f1 /proc/uptime"))
+            guest.run("rdma link delete rxe0", 60)
+            took = float(guest.out("cut -d' ' -f1 /proc/uptime")) - started
+            say(kernel, f"device of the {side} without a link deleted in {took:.1f} s")
+            assert took < 4
+            guest.cable(0, True)
+            guest.setup_rxe(0)
+            session.wait_up(0, 60)
+    end(pair, disk, "unlinked")
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("side", ["client", "server"])
 def test_all_devices_are_deleted(pair, modules, side):
     """Both at once: EIO, no crash; unmapping and unloading work without any device, too."""
     rnbd.load(pair, **FAST)
