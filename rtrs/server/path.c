@@ -50,7 +50,8 @@
 /* With those for draining 2048; devices round up to a power of two. */
 #define IO_SEND_WR_MAX		2046U
 /* What the device's driver takes, bytes; soft-RoCE's, the largest known */
-#define SEND_WR_CLAIM		512U
+#define SEND_WR_CLAIM		224U
+#define SGE_CLAIM		16U
 #define RECV_WR_CLAIM		128U
 #define CQE_CLAIM		128U
 #define MR_CLAIM		1024U
@@ -496,14 +497,15 @@ static int path_alloc(struct server_path *path)
 	return percpu_ref_init(&path->users, path_unused, 0, GFP_KERNEL);
 }
 
-/* What a connection costs: rings, each a power of two */
+/* What a connection costs: rings with room for draining, all powers of two */
 static u64 conn_claim(const struct rtrs_server_session *sess, u16 cid)
 {
 	u64 send = roundup_pow_of_two(send_wrs(sess, cid) + 2);
 	u64 recv = roundup_pow_of_two(recv_wrs(sess, cid) + 3);
+	u64 wr = roundup_pow_of_two(SEND_WR_CLAIM + SGE_CLAIM *
+				    (cid ? SERVER_MAX_SGE : 1));
 
-	return send * SEND_WR_CLAIM + recv * RECV_WR_CLAIM +
-	       (send + recv) * CQE_CLAIM;
+	return send * wr + recv * RECV_WR_CLAIM + (send + recv) * CQE_CLAIM;
 }
 
 /* What a path costs besides the session's memory; see memory.c */

@@ -54,11 +54,12 @@
 /* A connection request waits so long for the path it replaces. */
 #define SERVER_TAKEOVER_MS	2000
 /*
- * What the service connection can have under way.  With those for draining it
- * makes 1024; devices round their rings up to a power of two.
+ * What the service connection can have under way: heartbeats and a few requests
+ * that are not I/O.  With those for draining they make powers of two, to which
+ * devices round their rings up.
  */
-#define SERVICE_SEND_WR		1022U
-#define SERVICE_RECV_WR		1021U
+#define SERVICE_SEND_WR		254U
+#define SERVICE_RECV_WR		509U
 
 /**
  * struct server_config - what the module parameters ask for
