@@ -215,7 +215,8 @@ def test_device_without_a_link_is_deleted(pair, modules, kernel, side):
             guest.run("rdma link delete rxe0", 60)
             took = float(guest.out("cut -d' ' -f1 /proc/uptime")) - started
             say(kernel, f"device of the {side} without a link deleted in {took:.1f} s")
-            assert took < 4
+            # Packets that wait for an ARP answer keep soft-RoCE's queue pairs for some seconds.
+            assert took < 20
             guest.cable(0, True)
             guest.setup_rxe(0)
             session.wait_up(0, 60)
