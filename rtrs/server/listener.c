@@ -102,19 +102,16 @@ static int start_listening(struct rtrs_server *srv)
 
 	cm_id = listen_on(srv, (struct sockaddr *)&ip, RDMA_PS_TCP);
 	if (IS_ERR(cm_id))
-		goto fail;
+		return PTR_ERR(cm_id);
 	srv->listen_ip = cm_id;
 	cm_id = listen_on(srv, (struct sockaddr *)&ib, RDMA_PS_IB);
 	if (IS_ERR(cm_id)) {
 		rdma_destroy_id(srv->listen_ip);
 		srv->listen_ip = NULL;
-		goto fail;
+		return PTR_ERR(cm_id);
 	}
 	srv->listen_ib = cm_id;
 	return 0;
-
-fail:
-	return PTR_ERR(cm_id);
 }
 
 /* Somebody else may have had the port when the device came. */

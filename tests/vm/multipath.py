@@ -326,13 +326,12 @@ class Watch:
         self._job.kill()
 
 
-# ---- soft-RoCE and its network devices
+# ---- the network: soft-RoCE's state, slow and lossy links
 
 def assert_reachable(guest, link):
     """The CM's queue pair of a soft-RoCE device lives; nothing would start it again."""
     found = guest.out(f"rdma resource show qp link rxe{link}/1 | grep 'type GSI'")
     assert "state RTS" in found, f"rxe{link} cannot be connected to any more: {found}"
-
 
 
 @contextlib.contextmanager
