@@ -178,7 +178,11 @@ def wait_open(pair, disk, timeout):
 
 FIO = ("exec fio --direct=1 --thread --randrepeat=0 --group_reporting=0 "
        "--output-format=json --eta=never ")
-VERIFY = "--verify=crc32c --verify_backlog=16 --verify_fatal=1 --verify_state_save=0 "
+# With time_based it begins the next round over its blocks before the last one has ended.  Two
+# operations on one block would be on their way at once then; as soon as one half of a block is
+# slower than the other, what is on any disk is half of this and half of that, and it says so.
+VERIFY = ("--verify=crc32c --verify_backlog=16 --verify_fatal=1 --verify_state_save=0 "
+          "--serialize_overlap=1 ")
 
 
 class Fio:
