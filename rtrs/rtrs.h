@@ -13,7 +13,8 @@
  * A request carries a short user message to the server and moves data in one
  * direction: READ fills the client's memory, WRITE sends it.  It completes
  * exactly once, with 0 or a negative errno: the server's own answer, or
- * -ECONNABORTED when no path could carry it.
+ * -ECONNABORTED when no path could carry it (a server's answer of that name
+ * arrives as -EIO), or -ETIMEDOUT when its user had it end.
  *
  * A session may have many paths.  A request of a path that is lost is sent again
  * over another one, so the server's user may see it twice, the second time not
@@ -37,6 +38,11 @@
  * and -ENOMEM from submit mean "later": other requests have to end first, so
  * trying again when one has completed, or after some milliseconds, is enough.
  * Requests to a polled queue complete only inside rtrs_client_poll().
+ *
+ * The transport itself waits for an answer as long as the path is alive.  Who
+ * does not want to wait that long calls rtrs_client_expire(): memory that a
+ * server may still reach can be taken back only by ending the path, so that
+ * costs the path, and what else is under way on it is sent again elsewhere.
  *
  * When all paths are lost every request in flight ends with -ECONNABORTED, then
  * cfg.link(RTRS_LINK_DOWN) is called, and until RTRS_LINK_UP submissions fail at
@@ -169,6 +175,7 @@ struct rtrs_client_limits {
  *		@data_len is 0
  * @nents:	entries of @sgl
  * @data_len:	bytes of data; must equal the sum of the entries
+ * @expired:	false; set by rtrs_client_expire()
  * @done:	called exactly once per successful submission, possibly before
  *		the submit call returns, from softirq or process context; the
  *		tag is free again when it is called
@@ -184,7 +191,24 @@ struct rtrs_request {
 	struct scatterlist	*sgl;
 	unsigned int		nents;
 	u32			data_len;
+	bool			expired;
 	void			(*done)(struct rtrs_request *req, int error);
+};
+
+/**
+ * enum rtrs_expire - what shall become of a request that takes too long
+ * @RTRS_EXPIRE_MOVE: it goes on over another path; nothing happens if none is
+ *		connected
+ * @RTRS_EXPIRE_PATH: the same, but if there is none the session loses its last
+ *		path, and the request ends with -ECONNABORTED
+ * @RTRS_EXPIRE_END: it ends with -ETIMEDOUT, wherever it might have gone; the
+ *		server may still execute it, beside and after what other paths
+ *		bring, so that must do no harm
+ */
+enum rtrs_expire {
+	RTRS_EXPIRE_MOVE,
+	RTRS_EXPIRE_PATH,
+	RTRS_EXPIRE_END,
 };
 
 struct rtrs_client *rtrs_client_open(const struct rtrs_client_config *cfg);
@@ -194,6 +218,8 @@ int rtrs_client_submit(struct rtrs_client *clt, struct rtrs_request *req,
 		       bool last);
 void rtrs_client_commit(struct rtrs_client *clt, u16 queue);
 int rtrs_client_poll(struct rtrs_client *clt, u16 queue);
+void rtrs_client_expire(struct rtrs_client *clt, struct rtrs_request *req,
+			enum rtrs_expire how);
 
 /*
  * Server (rtrs-server)

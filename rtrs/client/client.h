@@ -695,7 +695,8 @@ static inline bool client_ids_dynamic(const struct rtrs_client *clt)
 void client_abort_requests(struct client_path *path);
 
 /* multipath.c */
-bool client_any_connected(struct rtrs_client *clt);
+bool client_any_connected(struct rtrs_client *clt,
+			  const struct client_path *except);
 int client_conn_poll(struct client_conn *conn);
 int client_submit_any(struct rtrs_client *clt, struct rtrs_request *req,
 		      bool last, struct client_path *from);

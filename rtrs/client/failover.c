@@ -20,11 +20,12 @@
  * Between the two a slot is not busy but claimed: it is this task's, which is
  * how another path's teardown, the search for idle ids and the user see it.
  * A path that has no room in its send queue at the moment is waited for: a
- * request fails only if no path is connected.
+ * request fails only if no path is connected, or if its user had it expire.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
+#include <linux/export.h>
 
 #include "client.h"
 #include "trace.h"
@@ -77,13 +78,15 @@ static int move(struct client_path *from, struct rtrs_request *req)
 {
 	if (READ_ONCE(from->clt->closing))
 		return -ECONNABORTED;
+	if (READ_ONCE(req->expired))
+		return -ETIMEDOUT;
 	return client_submit_any(from->clt, req, true, from);
 }
 
 static void give_up(struct client_path *from, struct client_slot *slot,
 		    struct rtrs_request *req, int err)
 {
-	slot->req = req;
+	WRITE_ONCE(slot->req, req);
 	/* Where it was tried last may not exist any more. */
 	WRITE_ONCE(slot->conn, client_conn_of(from, req->queue));
 	trace_rtrs_client_complete(slot, err);
@@ -107,7 +110,7 @@ static bool move_all(struct client_path *from, struct list_head *left,
 		err = move(from, req);
 		nomem &= err == -ENOMEM;
 		if (err == -EAGAIN || (err == -ENOMEM && !nomem_is_final)) {
-			slot->req = req;
+			WRITE_ONCE(slot->req, req);
 			list_add_tail(&slot->inv_entry, &again);
 		} else if (err) {
 			give_up(from, slot, req, err);
@@ -163,3 +166,40 @@ void client_abort_requests(struct client_path *path)
 	if (moved)
 		path_log(info, path, "%u requests were not answered", moved);
 }
+
+/**
+ * rtrs_client_expire() - a request takes too long
+ * @clt:	the session
+ * @req:	submitted, and still its user's
+ * @how:	what shall become of it
+ *
+ * The path it is on is declared bad; what has to happen happens when that has
+ * been drained.  Nothing happens to a request that has been answered.
+ *
+ * Context: any.
+ */
+void rtrs_client_expire(struct rtrs_client *clt, struct rtrs_request *req,
+			enum rtrs_expire how)
+{
+	struct client_slot *slot;
+	struct client_conn *conn;
+
+	if (!client_ready(clt) || req->tag >= clt->nr_tags)
+		return;
+	slot = &clt->slot[req->tag];
+	if (how == RTRS_EXPIRE_END)
+		WRITE_ONCE(req->expired, true);
+	/* Keeps the connection, also of a request that has just moved on. */
+	rcu_read_lock();
+	if (atomic_read_acquire(&slot->state) & SLOT_BUSY &&
+	    READ_ONCE(slot->req) == req) {
+		conn = READ_ONCE(slot->conn);
+		if (how != RTRS_EXPIRE_MOVE ||
+		    client_any_connected(clt, conn->path))
+			client_path_error(conn->path, -ETIMEDOUT,
+					  "connection %u: a request was not answered in time",
+					  conn->base.cid);
+	}
+	rcu_read_unlock();
+}
+EXPORT_SYMBOL_GPL(rtrs_client_expire);

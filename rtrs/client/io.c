@@ -149,7 +149,7 @@ void client_slot_end(struct client_slot *slot, int error, bool answered)
 {
 	struct rtrs_request *req = slot->req;
 
-	slot->req = NULL;
+	WRITE_ONCE(slot->req, NULL);
 	if (unlikely(slot->claimed))
 		client_id_done(slot->conn->path->clt, slot, answered);
 	/* Pairs with the submitter's acquire: the slot is as we left it. */
@@ -644,7 +644,7 @@ int client_submit_on(struct client_path *path, struct rtrs_request *req,
 	struct post post;
 	int err;
 
-	slot->req = req;
+	WRITE_ONCE(slot->req, req);
 	WRITE_ONCE(slot->conn, conn);
 	slot->chained = !last;
 	err = build(slot, &post);
@@ -668,6 +668,6 @@ int client_submit_on(struct client_path *path, struct rtrs_request *req,
 	client_slot_unmap(slot);
 	atomic_set_release(&slot->state, gen + SLOT_GEN);
 free:
-	slot->req = NULL;
+	WRITE_ONCE(slot->req, NULL);
 	return err == -ENOTCONN ? -ECONNABORTED : err;
 }

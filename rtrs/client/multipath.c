@@ -117,17 +117,20 @@ static struct client_path *pick_path(struct pick *pick)
 /**
  * client_any_connected() - is any path connected at the moment?
  * @clt:	the session
+ * @except:	this one does not count; may be NULL
  *
  * Context: any.
  */
-bool client_any_connected(struct rtrs_client *clt)
+bool client_any_connected(struct rtrs_client *clt,
+			  const struct client_path *except)
 {
 	struct client_path *path;
 	bool ret = false;
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(path, &clt->paths, entry)
-		if (client_path_get_state(path) == CLIENT_CONNECTED)
+		if (path != except &&
+		    client_path_get_state(path) == CLIENT_CONNECTED)
 			ret = true;
 	rcu_read_unlock();
 	return ret;
@@ -248,7 +251,7 @@ int rtrs_client_submit(struct rtrs_client *clt, struct rtrs_request *req,
 	slot->seq++;
 	rcu_read_lock();
 	if (unlikely(client_ids_dynamic(clt)) && !client_id_claim(clt, slot)) {
-		if (client_any_connected(clt))
+		if (client_any_connected(clt, NULL))
 			err = -EAGAIN;
 	} else {
 		err = client_submit_any(clt, req, last, NULL);

@@ -41,12 +41,15 @@ static void count_migration(struct client_conn *conn)
 
 static void take_answer(struct client_conn *conn, u32 imm)
 {
+	int error = 0, err;
 	u32 id;
-	int error;
 
 	count_migration(conn);
-	if (rtrs_io_rsp_imm_decode(imm, conn->path->clt->depth, &id, &error) ||
-	    !client_slot_respond(conn, id, error))
+	err = rtrs_io_rsp_imm_decode(imm, conn->path->clt->depth, &id, &error);
+	/* A word of ours: users take it for the end of all paths. */
+	if (error == -ECONNABORTED)
+		error = -EIO;
+	if (err || !client_slot_respond(conn, id, error))
 		protocol_error(conn, "answer to a request that is not in flight");
 }
 

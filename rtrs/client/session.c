@@ -466,7 +466,7 @@ EXPORT_SYMBOL_GPL(rtrs_client_close);
  */
 int rtrs_client_query(struct rtrs_client *clt, struct rtrs_client_limits *lim)
 {
-	if (!client_any_connected(clt) || !client_ready(clt))
+	if (!client_any_connected(clt, NULL) || !client_ready(clt))
 		return -ECOMM;
 
 	lim->queue_depth = clt->depth;
