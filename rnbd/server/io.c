@@ -298,6 +298,12 @@ int rnbd_io_request(struct rnbd_session *sess, struct rtrs_op *op)
 	if (!o)
 		return -ENOTCONN;
 	err = io_check(o, &p->io);
+	/* Nobody tells us that a disk has been removed from the system. */
+	if (err == -ENODEV && rnbd_opening_claim(o, true)) {
+		pr_info("%s: %s has been removed, closing it\n",
+			sess->name, o->name);
+		rnbd_opening_close(o, NULL);
+	}
 	if (err) {
 		pr_err_ratelimited("%s: %s: refused op %u at sector %llu, %u bytes: %pe\n",
 				   sess->name, o->name, p->io.op, p->io.sector,
