@@ -8,6 +8,7 @@
  *   msg.c	SESS_INFO, OPEN, CLOSE
  *   device.c	states of a device: opened, closed by a lost link, re-opened
  *   disk.c	the block device: limits, requests, completion
+ *   wait.c	I/O without an answer: how long it waits for what
  *   sysfs.c	the ctl device and the rnbd directory of a disk
  *   main.c	the module
  *
@@ -42,9 +43,16 @@
 #define RNBD_OPEN_TIMEOUT	60
 #define RNBD_CLOSE_TIMEOUT	30
 
+/* The same for requests that a map or unmap waits for */
+#define RNBD_SCAN_TIMEOUT	60
+#define RNBD_DRAIN_TIMEOUT	30
+
 /* Seconds between attempts to re-open a device while its session is up */
 #define RNBD_REOPEN_MIN		1
 #define RNBD_REOPEN_MAX		30
+
+/* Until a request without a path is tried again: the session hears meanwhile */
+#define RNBD_REQUEUE_MS		100
 
 /* A request and its scatter list are allocated in one piece of at most 64 KiB */
 #define RNBD_MAX_SEGMENTS	512U
@@ -130,13 +138,19 @@ struct rnbd_session {
  * @entry:	in the session's devices; session lock
  * @holds:	reasons to stay on the list: the mapping, messages without an
  *		answer; session lock
- * @lock:	everything below up to @reopen_error
+ * @lock:	everything below up to @reopen_error, but for the works
  * @state:	read without the lock by the request path
  * @id:		the server's handle; valid in state open
  * @epoch:	the session's epoch that @id belongs to
  * @openers:	opens of the block device
  * @announced:	map has succeeded: disk and link exist
  * @geom:	what the limits of the disk were made of
+ * @fail_tmo:	seconds that I/O waits for the session to return; written under
+ *		the lock
+ * @waiting:	it does so now: the queue is quiesced; written under the lock
+ * @closed_at:	jiffies when it began to
+ * @wait_end:	ends it
+ * @reap:	ends requests that a map or unmap waits for
  * @reopen_delay: seconds until the next attempt
  * @reopen_error: of the last attempt
  * @reopen:	runs while the state is closed
@@ -161,6 +175,11 @@ struct rnbd_dev {
 	unsigned int		openers;
 	bool			announced;
 	struct rnbd_open_rsp	geom;
+	unsigned int		fail_tmo;
+	bool			waiting;
+	unsigned long		closed_at;
+	struct delayed_work	wait_end;
+	struct delayed_work	reap;
 	unsigned int		reopen_delay;
 	int			reopen_error;
 	struct delayed_work	reopen;
@@ -219,7 +238,18 @@ void rnbd_dev_retire(struct rnbd_dev *dev);
 void rnbd_dev_close(struct rnbd_dev *dev, u32 id, u32 epoch);
 void rnbd_dev_announce(struct rnbd_dev *dev);
 
+/* wait.c */
+void rnbd_wait_init(struct rnbd_dev *dev);
+void rnbd_wait_begin(struct rnbd_dev *dev);
+void rnbd_wait_end(struct rnbd_dev *dev);
+int rnbd_wait_check(const struct rnbd_session *sess, unsigned int secs);
+int rnbd_wait_set(struct rnbd_dev *dev, unsigned int secs);
+bool rnbd_may_wait(const struct rnbd_dev *dev);
+void rnbd_reap_begin(struct rnbd_dev *dev, unsigned int secs);
+void rnbd_reap_end(struct rnbd_dev *dev);
+
 /* disk.c */
+void rnbd_disk_expire(struct request *rq, enum rtrs_expire how);
 int rnbd_tag_set_init(struct rnbd_session *sess);
 int rnbd_disk_check(struct rnbd_dev *dev, const struct rnbd_open_rsp *rsp);
 int rnbd_disk_alloc(struct rnbd_dev *dev, const struct rnbd_open_rsp *rsp);

@@ -21,6 +21,10 @@
  * with a handle of the old epoch can be sent in the new one, where the server
  * may have given that number to another device.
  *
+ * I/O may wait until a device is open again, and memory may wait for that I/O.
+ * So whatever leads to a device being opened again, or holds a lock that is
+ * needed for it, allocates without I/O.
+ *
  * Lifetime.  The device is on its session's list as long as it has holds: one
  * is the mapping's, the others belong to messages without an answer.  Its
  * memory lives as long as it is on the list or the block device exists, which
@@ -30,6 +34,7 @@
 #include "rnbd/client/client.h"
 
 #include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 static const char * const state_names[RNBD_DEV_STATES] = {
@@ -199,7 +204,7 @@ static void rnbd_reopen_work(struct work_struct *work);
  *
  * Return: the device in state init, with one hold that is the caller's; or
  * -EEXIST: mapped already; -EBUSY: an earlier mapping of it is not yet undone;
- * -ENOMEM; -ERESTARTSYS.
+ * -EINVAL: its I/O cannot wait; -ENOMEM; -ERESTARTSYS.
  */
 struct rnbd_dev *rnbd_dev_create(struct rnbd_session *sess,
 				 const struct rnbd_map_options *opts)
@@ -207,6 +212,9 @@ struct rnbd_dev *rnbd_dev_create(struct rnbd_session *sess,
 	struct rnbd_dev *dev;
 	int err;
 
+	err = rnbd_wait_check(sess, opts->fail_tmo);
+	if (err)
+		return ERR_PTR(err);
 	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 	if (!dev)
 		return ERR_PTR(-ENOMEM);
@@ -221,9 +229,11 @@ struct rnbd_dev *rnbd_dev_create(struct rnbd_session *sess,
 	mutex_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->entry);
 	INIT_DELAYED_WORK(&dev->reopen, rnbd_reopen_work);
+	rnbd_wait_init(dev);
 	dev->sess = sess;
 	dev->mode = opts->mode;
 	dev->nr_poll_queues = opts->nr_poll_queues;
+	dev->fail_tmo = opts->fail_tmo;
 	memcpy(dev->name, opts->dev, sizeof(dev->name));
 
 	err = rnbd_dev_enlist(sess, dev);
@@ -289,6 +299,8 @@ static int rnbd_dev_opened_locked(struct rnbd_dev *dev,
 	dev->epoch = epoch;
 	rnbd_dev_set_state(dev, RNBD_DEV_OPEN);
 	dev->reopen_error = 0;
+	/* First: what follows may need memory that waits to be written. */
+	rnbd_wait_end(dev);
 	set_capacity_and_notify(dev->disk, rnbd_disk_sectors(rsp));
 	if (was_closed) {
 		rnbd_info(dev, "open again\n");
@@ -368,11 +380,16 @@ void rnbd_dev_retire(struct rnbd_dev *dev)
  */
 void rnbd_dev_announce(struct rnbd_dev *dev)
 {
+	unsigned int noio = memalloc_noio_save();
+
 	mutex_lock(&dev->lock);
 	dev->announced = true;
-	if (dev->state == RNBD_DEV_OPEN)
+	if (dev->state == RNBD_DEV_CLOSED)
+		rnbd_wait_begin(dev);
+	else if (dev->state == RNBD_DEV_OPEN)
 		kobject_uevent(&disk_to_dev(dev->disk)->kobj, KOBJ_ONLINE);
 	mutex_unlock(&dev->lock);
+	memalloc_noio_restore(noio);
 }
 
 /**
@@ -385,16 +402,18 @@ void rnbd_dev_announce(struct rnbd_dev *dev)
  */
 int rnbd_dev_reopen(struct rnbd_dev *dev)
 {
+	unsigned int noio = memalloc_noio_save();
 	struct rnbd_open_rsp rsp;
 	u32 epoch;
 	int err;
 
 	err = rnbd_send_open(dev, &rsp, &epoch);
-	if (err)
-		return err;
-	err = rnbd_dev_opened(dev, &rsp, epoch);
-	if (err)
-		rnbd_dev_close(dev, rsp.device_id, epoch);
+	if (!err) {
+		err = rnbd_dev_opened(dev, &rsp, epoch);
+		if (err)
+			rnbd_dev_close(dev, rsp.device_id, epoch);
+	}
+	memalloc_noio_restore(noio);
 	return err;
 }
 
@@ -413,6 +432,7 @@ void rnbd_dev_late_open(struct rnbd_dev *dev, const struct rnbd_open_rsp *rsp,
 			u32 epoch)
 {
 	enum rnbd_dev_state state = READ_ONCE(dev->state);
+	unsigned int noio = memalloc_noio_save();
 	int err = -ENODEV;
 
 	/* In state init there is no disk, and its map is about to fail. */
@@ -420,6 +440,7 @@ void rnbd_dev_late_open(struct rnbd_dev *dev, const struct rnbd_open_rsp *rsp,
 		err = rnbd_dev_opened(dev, rsp, epoch);
 	if (err)
 		rnbd_dev_close(dev, rsp->device_id, epoch);
+	memalloc_noio_restore(noio);
 }
 
 static void rnbd_reopen_work(struct work_struct *work)
@@ -461,6 +482,7 @@ void rnbd_dev_link_down(struct rnbd_dev *dev)
 {
 	mutex_lock(&dev->lock);
 	if (dev->state == RNBD_DEV_OPEN) {
+		rnbd_wait_begin(dev);
 		rnbd_dev_set_state(dev, RNBD_DEV_CLOSED);
 		if (dev->announced)
 			kobject_uevent(&disk_to_dev(dev->disk)->kobj,

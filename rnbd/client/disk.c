@@ -9,7 +9,8 @@
  * in ->queue_rq(), in whatever context the block layer calls that (it may not
  * sleep), and comes back through rnbd_rq_done() in softirq or process context,
  * exactly once.  From ->queue_rq() until then the message, the scatterlist and
- * the pages belong to the transport.
+ * the pages belong to the transport.  What lost its last path ends, or waits
+ * for the session to return: wait.c.
  *
  * State and handle of the device are read, and the request submitted, in one
  * RCU section; see device.c and session.c for who waits for it.
@@ -28,10 +29,15 @@
 /* The N of rnbdN: taken with the disk, free again when that is freed. */
 static DEFINE_IDA(rnbd_ida);
 
+/* How often a request without a timeout is looked at, should it get one */
+#define RNBD_NO_TIMEOUT		(10 * HZ)
+
+
 struct rnbd_rq {
 	struct rtrs_request	req;
 	struct rnbd_wire_io	msg;
-	blk_status_t		status;
+	int			error;
+	bool			late;
 	struct scatterlist	sgl[];
 };
 
@@ -59,11 +65,17 @@ static int rnbd_rq_op(struct request *rq)
 	}
 }
 
+/* Must all that is acknowledged survive a crash of the server?  See wait.c. */
+static bool rnbd_is_durable(const struct rnbd_dev *dev)
+{
+	return dev->geom.writeback && READ_ONCE(dev->fail_tmo);
+}
+
 static void rnbd_rq_encode(struct rnbd_rq *io, struct request *rq,
-			   enum rnbd_op op, u32 id)
+			   enum rnbd_op op, const struct rnbd_dev *dev)
 {
 	struct rnbd_io msg = {
-		.device_id	= id,
+		.device_id	= READ_ONCE(dev->id),
 		.op		= op,
 	};
 
@@ -77,7 +89,8 @@ static void rnbd_rq_encode(struct rnbd_rq *io, struct request *rq,
 		msg.prio = req_get_ioprio(rq);
 		if (op_is_sync(rq->cmd_flags))
 			msg.flags |= RNBD_F_SYNC;
-		if (op == RNBD_OP_WRITE && (rq->cmd_flags & REQ_FUA))
+		if (op == RNBD_OP_WRITE &&
+		    (rq->cmd_flags & REQ_FUA || rnbd_is_durable(dev)))
 			msg.flags |= RNBD_F_FUA;
 		if (op == RNBD_OP_WRITE_ZEROES &&
 		    (rq->cmd_flags & REQ_NOUNMAP))
@@ -90,7 +103,7 @@ static void rnbd_rq_done(struct rtrs_request *req, int error)
 {
 	struct rnbd_rq *io = container_of(req, struct rnbd_rq, req);
 
-	io->status = errno_to_blk_status(error);
+	io->error = error;
 	blk_mq_complete_request(blk_mq_rq_from_pdu(io));
 }
 
@@ -99,6 +112,7 @@ static void rnbd_rq_prepare(struct rnbd_rq *io, struct request *rq,
 {
 	struct rtrs_request *req = &io->req;
 
+	io->late = false;
 	memset(req, 0, sizeof(*req));
 	req->dir = rnbd_io_dir(op);
 	req->tag = rq->tag;
@@ -114,6 +128,12 @@ static void rnbd_rq_prepare(struct rnbd_rq *io, struct request *rq,
 	}
 }
 
+/* What is 0 in queue/io_timeout means never, which the block layer cannot do. */
+static unsigned int rnbd_timeout(struct request_queue *q)
+{
+	return READ_ONCE(q->rq_timeout) ?: RNBD_NO_TIMEOUT;
+}
+
 static blk_status_t rnbd_queue_rq(struct blk_mq_hw_ctx *hctx,
 				  const struct blk_mq_queue_data *bd)
 {
@@ -122,22 +142,22 @@ static blk_status_t rnbd_queue_rq(struct blk_mq_hw_ctx *hctx,
 	struct rnbd_dev *dev = hctx->queue->queuedata;
 	struct rnbd_session *sess = dev->sess;
 	int op = rnbd_rq_op(rq);
-	int err;
+	int err = -ECONNABORTED;
 
-	if (op < 0)
+	/* Instead of the last one the block layer writes zeroes then. */
+	if (op < 0 || (op == RNBD_OP_WRITE_ZEROES && rnbd_is_durable(dev)))
 		return BLK_STS_NOTSUPP;
 	rnbd_rq_prepare(io, rq, op);
 
 	rcu_read_lock();
 	/* The state before the handle: pairs with rnbd_dev_set_state(). */
-	if (smp_load_acquire(&dev->state) != RNBD_DEV_OPEN ||
-	    READ_ONCE(sess->shut)) {
-		rcu_read_unlock();
-		return BLK_STS_IOERR;
+	if (likely(smp_load_acquire(&dev->state) == RNBD_DEV_OPEN &&
+		   !READ_ONCE(sess->shut))) {
+		rnbd_rq_encode(io, rq, op, dev);
+		rq->timeout = rnbd_timeout(rq->q);
+		blk_mq_start_request(rq);
+		err = rtrs_client_submit(sess->clt, &io->req, bd->last);
 	}
-	rnbd_rq_encode(io, rq, op, READ_ONCE(dev->id));
-	blk_mq_start_request(rq);
-	err = rtrs_client_submit(sess->clt, &io->req, bd->last);
 	rcu_read_unlock();
 
 	switch (err) {
@@ -146,9 +166,52 @@ static blk_status_t rnbd_queue_rq(struct blk_mq_hw_ctx *hctx,
 	case -EAGAIN:
 	case -ENOMEM:
 		return BLK_STS_RESOURCE;
+	case -ECONNABORTED:
+		return rnbd_may_wait(dev) ? BLK_STS_RESOURCE : BLK_STS_IOERR;
 	default:
 		return BLK_STS_IOERR;
 	}
+}
+
+/**
+ * rnbd_disk_expire() - a request takes too long
+ * @rq:		started, and kept from being freed by the caller
+ * @how:	what shall become of it
+ *
+ * Context: any.
+ */
+void rnbd_disk_expire(struct request *rq, enum rtrs_expire how)
+{
+	struct rnbd_rq *io = blk_mq_rq_to_pdu(rq);
+	struct rnbd_dev *dev = rq->q->queuedata;
+	struct rnbd_session *sess = dev->sess;
+
+	rcu_read_lock();
+	if (!READ_ONCE(sess->shut))
+		rtrs_client_expire(sess->clt, &io->req, how);
+	rcu_read_unlock();
+}
+
+/*
+ * queue/io_timeout has passed.  The first time another path is another chance,
+ * with the same time for it; the last path is not given up then, since it may
+ * be the one that the request, or another one like it, has just been moved to.
+ * Never RTRS_EXPIRE_END: a write that has ended must not be executed later.
+ * When all paths are gone the server sees to that before it lets us in again.
+ */
+static enum blk_eh_timer_return rnbd_timed_out(struct request *rq)
+{
+	struct rnbd_rq *io = blk_mq_rq_to_pdu(rq);
+
+	if (rq->timeout != rnbd_timeout(rq->q)) {
+		/* It was changed meanwhile, and counts from here on. */
+		rq->timeout = rnbd_timeout(rq->q);
+	} else if (READ_ONCE(rq->q->rq_timeout)) {
+		rnbd_disk_expire(rq, io->late ? RTRS_EXPIRE_PATH :
+						RTRS_EXPIRE_MOVE);
+		WRITE_ONCE(io->late, true);
+	}
+	return BLK_EH_RESET_TIMER;
 }
 
 static void rnbd_commit_rqs(struct blk_mq_hw_ctx *hctx)
@@ -175,11 +238,34 @@ static int rnbd_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
 	return max(n, 0);
 }
 
+/* Let it wait for the session to return, if it may. */
+static bool rnbd_requeue(struct request *rq)
+{
+	struct request_queue *q = rq->q;
+
+	if (!rnbd_may_wait(q->queuedata))
+		return false;
+	/* Requeued, it may end, and all others, before we are through. */
+	percpu_ref_get(&q->q_usage_counter);
+	blk_mq_requeue_request(rq, false);
+	blk_mq_delay_kick_requeue_list(q, RNBD_REQUEUE_MS);
+	percpu_ref_put(&q->q_usage_counter);
+	return true;
+}
+
 static void rnbd_complete_rq(struct request *rq)
 {
 	struct rnbd_rq *io = blk_mq_rq_to_pdu(rq);
+	int err = io->error;
 
-	blk_mq_end_request(rq, io->status);
+	/* For the want of a path; if it was late, that is why. */
+	if (unlikely(err == -ECONNABORTED)) {
+		if (READ_ONCE(io->late))
+			err = -ETIMEDOUT;
+		else if (rnbd_requeue(rq))
+			return;
+	}
+	blk_mq_end_request(rq, errno_to_blk_status(err));
 }
 
 static void rnbd_map_queues(struct blk_mq_tag_set *set)
@@ -206,6 +292,7 @@ static const struct blk_mq_ops rnbd_mq_ops = {
 	.queue_rq	= rnbd_queue_rq,
 	.commit_rqs	= rnbd_commit_rqs,
 	.complete	= rnbd_complete_rq,
+	.timeout	= rnbd_timed_out,
 	.map_queues	= rnbd_map_queues,
 	.poll		= rnbd_poll,
 };
@@ -406,6 +493,7 @@ int rnbd_disk_alloc(struct rnbd_dev *dev, const struct rnbd_open_rsp *rsp)
 		ida_free(&rnbd_ida, dev->index);
 		return PTR_ERR(disk);
 	}
+	blk_queue_rq_timeout(disk->queue, 0);
 	disk->major = rnbd_major;
 	disk->first_minor = dev->index * RNBD_MINORS;
 	disk->minors = RNBD_MINORS;

@@ -9,10 +9,12 @@
  *   its rnbd directory, before the uevent), link in ctl/devices/.
  * Unmap takes down in this order:
  *   1. state unmapped: no new opens, no new requests, no state changes by
- *	others; who waits for an OPEN of this device gives up;
- *   2. re-open work cancelled;
+ *	others; who waits for an OPEN of this device gives up; I/O that waits
+ *	for the session fails;
+ *   2. re-open work cancelled, and the end of a wait;
  *   3. link removed;
  *   4. disk removed: waits for stores into its attributes and for requests;
+ *	those that are not answered in half a minute cost the path they are on;
  *   5. CLOSE, if the device was open at the server;
  *   6. our reference to the disk, our hold on the list, the session.
  * In a forced unmap the block device may still be open; then the disk, and
@@ -56,7 +58,11 @@ static int rnbd_map_disk(struct rnbd_dev *dev, const struct rnbd_open_rsp *rsp,
 	err = rnbd_dev_opened(dev, rsp, epoch);
 	if (err)
 		return err;
-	return rnbd_disk_add(dev);
+	/* Nobody can interrupt the search for partitions. */
+	rnbd_reap_begin(dev, RNBD_SCAN_TIMEOUT);
+	err = rnbd_disk_add(dev);
+	rnbd_reap_end(dev);
+	return err;
 }
 
 static int rnbd_map_open(struct rnbd_dev *dev)
@@ -160,6 +166,8 @@ int rnbd_unmap_begin(struct rnbd_dev *dev, bool force, bool *was_open)
 		err = -EBUSY;
 	else
 		rnbd_dev_set_state(dev, RNBD_DEV_UNMAPPED);
+	if (!err)
+		rnbd_wait_end(dev);
 	mutex_unlock(&dev->lock);
 	if (err == -EBUSY)
 		rnbd_err(dev, "not unmapped: %s is %s, open %u times\n",
@@ -187,8 +195,11 @@ void rnbd_unmap_finish(struct rnbd_dev *dev, bool was_open)
 
 	rnbd_session_event(sess);
 	cancel_delayed_work_sync(&dev->reopen);
+	cancel_delayed_work_sync(&dev->wait_end);
 	rnbd_sysfs_unlink(dev);
+	rnbd_reap_begin(dev, RNBD_DRAIN_TIMEOUT);
 	del_gendisk(dev->disk);
+	rnbd_reap_end(dev);
 	if (was_open)
 		rnbd_dev_close(dev, dev->id, dev->epoch);
 	rnbd_info(dev, "unmapped\n");

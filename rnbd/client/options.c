@@ -110,6 +110,18 @@ static int set_nr_poll_queues(struct rnbd_map_options *opts, char *value,
 	return 0;
 }
 
+static int set_fail_tmo(struct rnbd_map_options *opts, char *value,
+			unsigned int nr_cpus)
+{
+	unsigned int secs;
+
+	if (kstrtouint(value, 0, &secs) || secs > RNBD_MAX_FAIL_TMO)
+		return refuse(opts, "not a number of seconds from 0 to 86400",
+			      -EINVAL);
+	opts->fail_tmo = secs;
+	return 0;
+}
+
 static const struct option {
 	const char *key;
 	int (*set)(struct rnbd_map_options *opts, char *value,
@@ -121,6 +133,7 @@ static const struct option {
 	{ "dest_port",		set_dest_port },
 	{ "access_mode",	set_access_mode },
 	{ "nr_poll_queues",	set_nr_poll_queues },
+	{ "fast_io_fail_tmo",	set_fail_tmo },
 };
 
 static bool has_control(const char *s)

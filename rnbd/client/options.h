@@ -12,6 +12,9 @@
 
 #define RNBD_MAP_MAX_PATHS	6
 
+/* A day, seconds: for how long I/O may wait at most */
+#define RNBD_MAX_FAIL_TMO	86400
+
 /**
  * struct rnbd_map_options - what a map_device line says
  * @sess:	session name
@@ -21,6 +24,7 @@
  * @port:	destination port, of every path
  * @mode:	access mode
  * @nr_poll_queues: polled queues; -1 in the text has become all processors
+ * @fail_tmo:	seconds that I/O waits for the session to return
  * @bad_key:	when the text is refused: the key at fault
  * @why:	when the text is refused: what is wrong, in words
  */
@@ -32,6 +36,7 @@ struct rnbd_map_options {
 	u16			port;
 	enum rnbd_access_mode	mode;
 	unsigned int		nr_poll_queues;
+	unsigned int		fail_tmo;
 	const char		*bad_key;
 	const char		*why;
 };

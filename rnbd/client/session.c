@@ -31,6 +31,7 @@
 #include "rnbd/client/client.h"
 
 #include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "compat/core.h"
@@ -75,6 +76,7 @@ static void rnbd_link_work(struct work_struct *work)
 	struct rnbd_session *sess = container_of(work, struct rnbd_session,
 						 link_work);
 	struct rnbd_dev *dev;
+	unsigned int noio;
 	int err;
 
 	/*
@@ -84,7 +86,10 @@ static void rnbd_link_work(struct work_struct *work)
 	 */
 	if (smp_load_acquire(&sess->state) == RNBD_SESS_CREATING)
 		return;
+	/* See device.c. */
+	noio = memalloc_noio_save();
 	err = rnbd_send_sess_info(sess, false);
+	memalloc_noio_restore(noio);
 	if (err && err != -ECONNABORTED)
 		pr_err("session %s: cannot send SESS_INFO: %pe\n", sess->name,
 		       ERR_PTR(err));

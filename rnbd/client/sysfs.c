@@ -16,6 +16,7 @@
 #include <linux/device.h>
 #include <linux/kernfs.h>
 #include <linux/module.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 
@@ -106,6 +107,7 @@ static ssize_t resize_store(struct device *d, struct device_attribute *attr,
 {
 	struct rnbd_dev *dev = to_rnbd_dev(d);
 	unsigned long long sectors;
+	unsigned int noio;
 	int err;
 
 	err = kstrtoull(buf, 0, &sectors);
@@ -113,6 +115,8 @@ static ssize_t resize_store(struct device *d, struct device_attribute *attr,
 		return err;
 	if (sectors > LLONG_MAX >> SECTOR_SHIFT)
 		return -ERANGE;
+	/* See device.c. */
+	noio = memalloc_noio_save();
 	mutex_lock(&dev->lock);
 	if (dev->state != RNBD_DEV_OPEN)
 		err = -ENOENT;
@@ -121,6 +125,7 @@ static ssize_t resize_store(struct device *d, struct device_attribute *attr,
 	else
 		set_capacity_and_notify(dev->disk, sectors);
 	mutex_unlock(&dev->lock);
+	memalloc_noio_restore(noio);
 	if (err == -EINVAL)
 		rnbd_err(dev, "%s: %llu sectors are not whole logical blocks of %u bytes\n",
 			 attr->attr.name, sectors,
@@ -202,6 +207,26 @@ static ssize_t nr_poll_queues_show(struct device *d,
 }
 static DEVICE_ATTR_RO(nr_poll_queues);
 
+static ssize_t fast_io_fail_tmo_show(struct device *d,
+				     struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(to_rnbd_dev(d)->fail_tmo));
+}
+
+static ssize_t fast_io_fail_tmo_store(struct device *d,
+				      struct device_attribute *attr,
+				      const char *buf, size_t count)
+{
+	unsigned int secs;
+	int err;
+
+	err = kstrtouint(buf, 0, &secs);
+	if (!err)
+		err = rnbd_wait_set(to_rnbd_dev(d), secs);
+	return err ?: count;
+}
+static DEVICE_ATTR_RW(fast_io_fail_tmo);
+
 static struct attribute *rnbd_disk_attrs[] = {
 	&dev_attr_unmap_device.attr,
 	&dev_attr_resize.attr,
@@ -211,6 +236,7 @@ static struct attribute *rnbd_disk_attrs[] = {
 	&dev_attr_session.attr,
 	&dev_attr_access_mode.attr,
 	&dev_attr_nr_poll_queues.attr,
+	&dev_attr_fast_io_fail_tmo.attr,
 	NULL
 };
 
@@ -232,7 +258,7 @@ static ssize_t map_device_show(struct device *d, struct device_attribute *attr,
 			       char *buf)
 {
 	return sysfs_emit(buf,
-		"Usage: echo \"sessname=<name of the session> device_path=<device below the server's search path> path=[<source>@]<destination> [path=...] [dest_port=<server's port>] [access_mode=<ro|rw|migration>] [nr_poll_queues=<number, -1: one per processor>]\" > %s\n"
+		"Usage: echo \"sessname=<name of the session> device_path=<device below the server's search path> path=[<source>@]<destination> [path=...] [dest_port=<server's port>] [access_mode=<ro|rw|migration>] [nr_poll_queues=<number, -1: one per processor>] [fast_io_fail_tmo=<seconds to wait for a lost session>]\" > %s\n"
 		"\n"
 		"source, destination: ip:<IPv4> | ip:<IPv6> | gid:<GID>\n",
 		attr->attr.name);

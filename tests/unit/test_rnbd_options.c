@@ -45,6 +45,7 @@ static void minimal(void **state)
 	assert_int_equal(o.port, 1234);
 	assert_int_equal(o.mode, RNBD_ACCESS_RW);
 	assert_int_equal(o.nr_poll_queues, 0);
+	assert_int_equal(o.fail_tmo, 0);
 	free(text);
 }
 
@@ -56,8 +57,8 @@ static void everything(void **state)
 	(void)state;
 	assert_int_equal(parse("dest_port=4321 path=ip:10.0.0.1@ip:10.0.0.2 "
 			       "access_mode=migration device_path=a=b "
-			       "nr_poll_queues=3 path=gid:fe80::1 sessname=blk",
-			       &o, &text), 0);
+			       "nr_poll_queues=3 path=gid:fe80::1 sessname=blk "
+			       "fast_io_fail_tmo=60", &o, &text), 0);
 	assert_string_equal(o.sess, "blk");
 	/* only the first '=' separates */
 	assert_string_equal(o.dev, "a=b");
@@ -67,6 +68,7 @@ static void everything(void **state)
 	assert_int_equal(o.port, 4321);
 	assert_int_equal(o.mode, RNBD_ACCESS_MIGRATION);
 	assert_int_equal(o.nr_poll_queues, 3);
+	assert_int_equal(o.fail_tmo, 60);
 	assert_null(o.bad_key);
 	free(text);
 }
@@ -111,7 +113,7 @@ static void malformed(void **state)
 {
 	static const char *const keys[] = {
 		"sessname", "device_path", "path", "dest_port", "access_mode",
-		"nr_poll_queues",
+		"nr_poll_queues", "fast_io_fail_tmo",
 	};
 	char line[200];
 	size_t i;
@@ -156,6 +158,12 @@ static void last_one_wins(void **state)
 	/* a bad one is bad even if a good one follows */
 	refused("sessname=a/b device_path=d sessname=s", -EINVAL, "sessname");
 	refused(MINIMAL "dest_port=x dest_port=1", -EINVAL, "dest_port");
+	/* a day is the most */
+	assert_int_equal(parse(MINIMAL "fast_io_fail_tmo=86400", &o, &text), 0);
+	assert_int_equal(o.fail_tmo, 86400);
+	free(text);
+	refused(MINIMAL "fast_io_fail_tmo=86401", -EINVAL, "fast_io_fail_tmo");
+	refused(MINIMAL "fast_io_fail_tmo=-1", -EINVAL, "fast_io_fail_tmo");
 }
 
 static void names(void **state)

@@ -44,6 +44,8 @@ SYNTAX = [
     (f"sessname=x {PATH} {NONE} nr_poll_queues=abc", "EINVAL", "nr_poll_queues"),
     (f"sessname=x {PATH} {NONE} nr_poll_queues=-2", "EINVAL", "nr_poll_queues"),
     (f"sessname=x {PATH} {NONE} nr_poll_queues=3", "EINVAL", "nr_poll_queues"),
+    (f"sessname=x {PATH} {NONE} fast_io_fail_tmo=-1", "EINVAL", "fast_io_fail_tmo"),
+    (f"sessname=x {PATH} {NONE} fast_io_fail_tmo=86401", "EINVAL", "fast_io_fail_tmo"),
     (f"sessname=x\t{PATH} {NONE}", "EINVAL", ""),
     (f"sessname=x\n{PATH} {NONE}", "EINVAL", ""),
     (f"sessname=x path={DST} {NONE}", "EPROTONOSUPPORT", "path"),
