@@ -68,6 +68,52 @@ def test_medium_error(loaded):
     server.run("modprobe -r scsi_debug")
 
 
+# How the server makes a disk that can go away ($DISK), how it goes away, how what is left is removed
+VANISHING = {
+    "scsi": ("modprobe sd_mod && modprobe scsi_debug dev_size_mb=16 delay=0\n"
+             "for i in $(seq 50); do DISK=$(ls /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/"
+             "target*/*:*/block) && break; sleep 0.1; done\nDISK=/dev/$DISK",
+             "echo 1 >/sys/block/${DISK#/dev/}/device/delete", "modprobe -r scsi_debug"),
+    "null_blk": ("modprobe null_blk nr_devices=0; mkdir /sys/kernel/config/nullb/gone\n"
+                 "cd /sys/kernel/config/nullb/gone; echo 1 >memory_backed; echo 64 >size\n"
+                 "echo 1 >power; DISK=/dev/gone; [ -b $DISK ] || DISK=/dev/nullb$(<index)",
+                 "echo 0 >/sys/kernel/config/nullb/gone/power",
+                 "rmdir /sys/kernel/config/nullb/gone"),
+    "dm": ("modprobe -a dm_mod loop; truncate -s 64m /tmp/dm; L=$(losetup -f --show /tmp/dm)\n"
+           "dmsetup create gone --table \"0 131072 linear $L 0\"; dmsetup mknodes\n"
+           "DISK=/dev/mapper/gone",
+           "dmsetup remove --force gone || :", "dmsetup remove gone; losetup -D; rm /tmp/dm"),
+    "loop": ("modprobe loop; truncate -s 64m /tmp/loop; DISK=$(losetup -f --show /tmp/loop)",
+             "losetup -d $DISK; truncate -s 0 /tmp/loop", "losetup -D; rm /tmp/loop"),
+}
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("kind", VANISHING)
+def test_disk_vanishes(loaded, kind):
+    """The server's disk goes away under I/O: errors and a closed export, nothing hangs."""
+    pair, server = loaded, loaded.server
+    pair.allow("I/O error, dev", "Buffer I/O error on dev", "Synchronize Cache", "Sense Key",
+               "Start/Stop Unit", r"loop\d+: detected capacity change", "lost async page write")
+    make, vanish, clean = VANISHING[kind]
+    device = server.out(f"set -e\n{make}\necho $DISK").split()[-1]
+    disk = rnbd.map_disk(pair, device)
+    assert probe(pair, disk, "write", 4096) == "OK"
+    fio = pair.client.start_job(f"fio --name=v --filename={disk} --direct=1 --rw=randrw --bs=4k "
+                                "--iodepth=8 --ioengine=libaio --time_based --runtime=100", 120)
+    pair.client.wait_for(f"awk '{{exit $1 + $5 < 50}}' /sys/block/{disk[5:]}/stat", 30)
+    server.run(f"DISK={device}\n{vanish}", 60)
+    assert fio.wait(60, check=False).rc, "I/O must fail"
+    assert probe(pair, disk, "read", 8 << 20) != "OK"
+    if kind in ("scsi", "null_blk"):
+        # Whoever only has it open would keep what is gone.
+        server.wait_for("! ls /sys/class/rnbd-server/ctl/devices | grep .", 10)
+    assert pair.client.read(f"/sys/block/{disk[5:]}/rnbd/state") == "open"
+    rnbd.unmap(pair, disk)
+    server.run(clean)
+    rnbd.unload(pair)
+
+
 def test_read_only(loaded):
     """access_mode=ro: readable, not writable."""
     pair = loaded

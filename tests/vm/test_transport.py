@@ -111,6 +111,35 @@ def test_awkward_depths(pair, modules, depth, invalidate, row):
     end(pair, disk, row)
 
 
+def rate(job):
+    """I/Os per second of a job of fio."""
+    return sum(job[kind]["iops"] for kind in ("read", "write"))
+
+
+def test_more_requests_than_tags(pair, modules, kernel):
+    """A session of few tags: no collapse under many requests, and no disk starves another one."""
+    rnbd.load(pair, rtrs_server__sess_queue_depth=32)
+    session = Session(pair)
+    disks = [session.map(rnbd.null_blk(pair.server, name, 64), [0]) for name in ("busy", "quiet")]
+    seconds = forms.short_or_full(8, 30)
+
+    def run(disk, jobs, depth):
+        return multipath.Fio(pair.client, disk, jobs=jobs, depth=depth, seconds=seconds,
+                             pattern="randrw", options="")
+
+    rates = {depth: sum(map(rate, run(disks[0], 2, depth).stop())) for depth in (14, 128)}
+    alone = rate(run(disks[1], 1, 1).stop()[0])
+    busy, quiet = run(disks[0], 2, 128), run(disks[1], 1, 1)
+    quiet, busy = rate(quiet.stop()[0]), sum(map(rate, busy.stop()))
+    host.progress(f"MEASURED {kernel}: 30 tags: {rates[14]:.0f} IOPS with 28 requests, "
+                  f"{rates[128]:.0f} with 256; a disk with one request at a time: {alone:.0f} alone, "
+                  f"{quiet:.0f} beside {busy:.0f}")
+    assert rates[128] > 0.7 * rates[14], "too many requests"
+    # One request at a time beside 15 others, on processors that all of them share
+    assert quiet > alone / 60, "starved"
+    end(pair, disks, "busy", "quiet")
+
+
 # One partition of 4 MiB from 1 MiB on
 PARTITION_TABLE = bytes(446) + struct.pack("<8B2I", 0, 0, 0, 0, 0x83, 0, 0, 0, 2048, 8192) + \
     bytes(48) + b"\x55\xaa"
