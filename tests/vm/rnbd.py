@@ -133,11 +133,13 @@ def unmap(pair, disk, how="normal"):
 def fio(guest, disk, *jobs, **options):
     """Write and read back with checksums: several jobs one after the other, in one process.
 
-    Each job is a mapping of fio's options; `options` are for all of them.
+    Each job is a mapping of fio's options; `options` are for all of them.  Jobs for several
+    disks have a `filename` each, and `disk` is None: fio would add them up.
     """
     common = {"filename": disk, "direct": 1, "ioengine": "libaio", "randrepeat": 0,
               "verify": "crc32c", "verify_fatal": 1, "verify_state_save": 0, **options}
-    lines = ["[global]", "thread", *(f"{key}={value}" for key, value in common.items())]
+    lines = ["[global]", "thread",
+             *(f"{key}={value}" for key, value in common.items() if value is not None)]
     for number, job in enumerate(jobs):
         lines += [f"[job{number}]", "stonewall",
                   *(f"{key}={value}" for key, value in job.items())]

@@ -18,8 +18,8 @@ LISTS_FRESH_FOR = 6 * 3600
 # What every guest and every build chroot contains, besides the kernel.
 PACKAGES = """
     gcc make libc6-dev bc libelf-dev sparse
-    fio rdma-core ibverbs-providers rdmacm-utils iproute2 iputils-ping e2fsprogs xfsprogs dmsetup
-    kmod util-linux mount procps python3
+    fio rdma-core ibverbs-providers rdmacm-utils iproute2 iputils-ping e2fsprogs xfsprogs
+    btrfs-progs dmsetup lvm2 mdadm cryptsetup-bin fdisk kmod util-linux mount procps python3
 """.split()
 
 
