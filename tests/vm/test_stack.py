@@ -114,6 +114,7 @@ def test_volumes(loaded):
 SECRET = "what nobody but the client may read"
 
 
+@pytest.mark.newest
 def test_encryption(loaded):
     """LUKS: verified I/O, the data come back after another map, and the server cannot read them."""
     pair, client = loaded, loaded.client
@@ -168,6 +169,7 @@ check(blocks)
 """
 
 
+@pytest.mark.newest
 def test_swap(loaded):
     """A process with more data than memory: all of them come back from the disk."""
     pair, client = loaded, loaded.client
@@ -176,7 +178,7 @@ def test_swap(loaded):
     client.run(f"set -e; mkswap -q {disk}; swapon {disk}; mkdir -p /mnt/groups\n"
                "mount -t cgroup2 groups /mnt/groups; mkdir /mnt/groups/swap\n"
                "echo +memory >/mnt/groups/cgroup.subtree_control")
-    limit = forms.short_or_full(16, 48)
+    limit = forms.short_or_full(12, 48)
     client.run(f"python3 /tmp/swapper.py {disk} /mnt/groups/swap {limit}", timeout=600)
     reads, _, _, _, writes, *_ = map(int, client.get(f"/sys/block/{disk[5:]}/stat").split())
     assert min(reads, writes) > 100

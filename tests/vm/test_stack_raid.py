@@ -12,7 +12,7 @@ from multipath import FAST, verified_io
 
 MD = "/dev/md0"
 SYSFS = "/sys/block/md0/md"
-SIZE = 64
+SIZE = 32
 # So slowly that most of what is written to a leg that is recovered comes from the recovery
 SLOW = multipath.VERIFY + "--rate_iops=50 "
 # From md's first request to a server that does not answer until it has given it up
