@@ -128,6 +128,40 @@ def unmap(pair, disk, how="normal"):
     assert not pair.client.exists(f"/sys/block/{name}")
 
 
+# ---- memory
+
+def free_kib(guest):
+    """Memory that nobody uses and no cache could give back, KiB."""
+    guest.run("sync; echo 3 >/proc/sys/vm/drop_caches")
+    text = guest.get("/proc/meminfo").decode()
+    free = sum(int(re.search(rf"^{name}:\s+(\d+)", text, re.M).group(1))
+               for name in ("MemFree", "Buffers", "Cached", "SReclaimable"))
+    # Freed pages that a processor keeps at hand are not in MemFree: tens of MiB.
+    zones = guest.get("/proc/zoneinfo").decode()
+    return free + 4 * sum(map(int, re.findall(r"^ +count: +(\d+)$", zones, re.M)))
+
+
+def free_memory(pair):
+    """free_kib() of both, once the server has freed what its last session had."""
+    pair.server.wait_for("! ls /sys/class/rtrs-server 2>/dev/null | grep .", 30)
+
+    def settled(guest):
+        first = free_kib(guest)
+        return abs(free_kib(guest) - first) < 512
+
+    def measured(guest):
+        guest.wait_for(lambda: settled(guest), 30, "memory use is steady")
+        return free_kib(guest)
+
+    return dict(zip([guest.name for guest in pair.guests], pair.on_each(measured)))
+
+
+def assert_flat(before, after, rounds):
+    """Memory use has not grown, but for the noise of a running system."""
+    lost = {name: before[name] - after[name] for name in before}
+    assert max(lost.values()) < 4096 + 16 * rounds, f"KiB lost in {rounds} rounds: {lost}"
+
+
 # ---- input and output
 
 def fio(guest, disk, *jobs, **options):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """A remote disk does what a local one does."""
 
-import re
-
 import pytest
 
 import rnbd
@@ -116,38 +114,6 @@ def test_fio_verifies(pair, modules, backing, invalidate, memory):
     rnbd.unload(pair)
 
 
-def free_kib(guest):
-    """Memory that nobody uses and no cache could give back, KiB."""
-    guest.run("sync; echo 3 >/proc/sys/vm/drop_caches")
-    text = guest.get("/proc/meminfo").decode()
-    free = sum(int(re.search(rf"^{name}:\s+(\d+)", text, re.M).group(1))
-               for name in ("MemFree", "Buffers", "Cached", "SReclaimable"))
-    # Freed pages that a processor keeps at hand are not in MemFree: tens of MiB.
-    zones = guest.get("/proc/zoneinfo").decode()
-    return free + 4 * sum(map(int, re.findall(r"^ +count: +(\d+)$", zones, re.M)))
-
-
-def free_memory(pair):
-    """free_kib() of both, once the server has freed what its last session had."""
-    pair.server.wait_for("! ls /sys/class/rtrs-server 2>/dev/null | grep .", 30)
-
-    def settled(guest):
-        first = free_kib(guest)
-        return abs(free_kib(guest) - first) < 512
-
-    def measured(guest):
-        guest.wait_for(lambda: settled(guest), 30, "memory use is steady")
-        return free_kib(guest)
-
-    return dict(zip([guest.name for guest in pair.guests], pair.on_each(measured)))
-
-
-def assert_flat(before, after, rounds):
-    """Memory use has not grown, but for the noise of a running system."""
-    lost = {name: before[name] - after[name] for name in before}
-    assert max(lost.values()) < 4096 + 16 * rounds, f"KiB lost in {rounds} rounds: {lost}"
-
-
 def test_map_and_unmap_again_and_again(loaded):
     """Map and unmap 50 times: works every time, memory use stays."""
     pair = loaded
@@ -159,8 +125,8 @@ def test_map_and_unmap_again_and_again(loaded):
         pair.client.run(f"dd if={disk} of=/dev/null bs=64k count=4 iflag=direct")
         rnbd.unmap(pair, disk)
         if number == 3:
-            before = free_memory(pair)
-    assert_flat(before, free_memory(pair), rounds - 4)
+            before = rnbd.free_memory(pair)
+    rnbd.assert_flat(before, rnbd.free_memory(pair), rounds - 4)
     rnbd.unload(pair)
     rnbd.remove_null_blk(pair.server, "again")
 
@@ -175,8 +141,8 @@ def test_load_and_unload_again_and_again(pair, modules):
         rnbd.unmap(pair, rnbd.map_disk(pair, device))
         rnbd.unload(pair)
         if number == 2:
-            before = free_memory(pair)
-    assert_flat(before, free_memory(pair), rounds - 3)
+            before = rnbd.free_memory(pair)
+    rnbd.assert_flat(before, rnbd.free_memory(pair), rounds - 3)
     rnbd.remove_null_blk(pair.server, "reload")
 
 

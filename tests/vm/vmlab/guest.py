@@ -284,11 +284,12 @@ class Guest:
         """The names of all processes and kernel threads."""
         return self._connected().request("commands").finish(COMMAND_TIMEOUT)["names"]
 
-    def wait_for(self, condition, timeout=60, what=None):
+    def wait_for(self, condition, timeout=60, what=None, pause=0.05):
         """Wait until a shell command succeeds or a callable returns a true value.
 
         Returns that value (or the command's output).  Raises AssertionError
-        that names the condition when time is up.
+        that names the condition when time is up.  It is looked at again after
+        a pause of so many seconds.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -301,7 +302,7 @@ class Guest:
                 return value
             if time.monotonic() > deadline:
                 raise AssertionError(f"{self.name}: not in {timeout} s: {what or condition}")
-            time.sleep(0.05)
+            time.sleep(pause)
 
     def shell(self, term, size, on_output):
         """Start an interactive shell; returns a Shell.
