@@ -100,7 +100,7 @@ def test_filesystem_survives_a_server_reboot(pair, modules, kernel):
     pair.client.run(f"mkfs.ext4 -q {disk} && mkdir -p /mnt/a && mount {disk} /mnt/a && "
                     "cp -a /usr/lib/python3*/json /mnt/a/ && sync", 300)
     fio = multipath.Fio(pair.client, "/mnt/a/verified", block="16k", size_mib=16,
-                        options=multipath.VERIFY + "--fsync=32 ")
+                        options=multipath.VERIFY + "--fsync=32 --allow_file_create=1 ")
     session.wait_traffic(0)
     pair.server.kill()
     for link in (0, 1):
