@@ -20,6 +20,8 @@ SIZE_MIB = 4
 SECTORS = SIZE_MIB * 2048
 CIDS = (0, 1, 2)
 
+pytestmark = pytest.mark.newest
+
 MODES = pytest.mark.parametrize("invalidate", ["Y", "N"])
 
 

@@ -130,6 +130,7 @@ def last_block(pair, disk, device, size, block):
     assert pair.server.get("/tmp/last") == pair.client.get("/tmp/last") != b""
 
 
+@pytest.mark.newest
 def test_other_devices(loaded):
     """A partition, a part of a disk, a loop device, 512e: same sizes at both ends, all of it usable."""
     pair, session = loaded, rnbd.new_session()

@@ -83,6 +83,7 @@ def test_partitions(loaded):
 
 # ---- volumes
 
+@pytest.mark.newest
 def test_volumes(loaded):
     """LVM: ext4 on a volume striped over two disks, also after another map in another order."""
     pair, client = loaded, loaded.client
@@ -222,6 +223,7 @@ done
 """
 
 
+@pytest.mark.newest
 def test_shell_script_again_and_again(loaded):
     """Map, find by session name, unmap 100 times (short: 20) with nothing but a shell and sysfs.
 

@@ -101,6 +101,7 @@ class Mirror:
             rnbd.remove_null_blk(guest, name)
 
 
+@pytest.mark.full
 def test_mirror_without_a_server(pair, modules):
     """The server's module is unloaded and loaded again: no error, and only changes are copied."""
     mirror = Mirror(pair)

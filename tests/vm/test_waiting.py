@@ -267,6 +267,7 @@ def test_io_timeout(pair, modules, kernel):
 
 
 @pytest.mark.newest
+@pytest.mark.full
 def test_unmap_of_a_hung_disk(pair, modules, kernel):
     """The server's disk answers nothing any more: unmapping by force ends all the same."""
     rnbd.load(pair, **FAST)
