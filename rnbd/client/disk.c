@@ -144,9 +144,13 @@ static blk_status_t rnbd_queue_rq(struct blk_mq_hw_ctx *hctx,
 	int op = rnbd_rq_op(rq);
 	int err = -ECONNABORTED;
 
-	/* Instead of the last one the block layer writes zeroes then. */
-	if (op < 0 || (op == RNBD_OP_WRITE_ZEROES && rnbd_is_durable(dev)))
+	if (op < 0)
 		return BLK_STS_NOTSUPP;
+	if (unlikely(op == RNBD_OP_WRITE_ZEROES && rnbd_is_durable(dev))) {
+		/* Who asked writes them as data then; nothing to complain of. */
+		rq->rq_flags |= RQF_QUIET;
+		return BLK_STS_NOTSUPP;
+	}
 	rnbd_rq_prepare(io, rq, op);
 
 	rcu_read_lock();
