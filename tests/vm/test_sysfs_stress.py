@@ -330,12 +330,12 @@ def test_unmap_while_reconnecting(pair, modules):
 
 # ---- everything at once
 
-# What an operation may end with; with "OK" it must do so at least once.  ECANCELED is what a
-# map gets whose connecting somebody ends with `disconnect`.
+# What an operation may end with.  ECANCELED is what a map gets whose connecting somebody ends
+# with `disconnect`.
 EXPECTED = {
     "map": {"OK", "EEXIST", "EPERM", "EBUSY", "ECONNABORTED", "ECANCELED"},
     "unmap": {"OK", "EBUSY", "EALREADY", "ENODEV", "ENOENT"},
-    "remap": {"EALREADY", "EBUSY", "ECONNABORTED", "ENODEV", "ENOENT", "EPERM"},
+    "remap": {"OK", "EALREADY", "EBUSY", "ECONNABORTED", "ENODEV", "ENOENT", "EPERM"},
     "resize": {"OK", "ENOENT", "ENODEV"},
     "read": {"OK", "EIO", "ENOENT", "ENXIO", "ENODEV"},
     "disconnect": {"OK", "ENOENT", "ENODEV"},
@@ -357,8 +357,8 @@ def test_everything_at_once(pair, modules, kernel):
     host.progress(f"MEASURED {kernel}: seed {seed}: {dict(counts)}")
     odd = {operation: set(counts[operation]) - allowed for operation, allowed in EXPECTED.items()}
     assert not any(odd.values()), odd
-    for operation, allowed in EXPECTED.items():
-        assert counts[operation].get("OK") or "OK" not in allowed, f"no {operation} succeeded"
+    for operation in ("map", "unmap", "resize", "disconnect"):
+        assert counts[operation].get("OK"), f"no {operation} succeeded"
     unmap_all(pair, "force")
     # As good as new
     disk = rnbd.map_disk(pair, devices[0])
