@@ -211,9 +211,12 @@ static int rnbd_session_connect(struct rnbd_session *sess,
 		sess->shut = true;
 		return err;
 	}
-	err = rtrs_client_query(sess->clt, &sess->lim);
-	if (err)
+	if (rtrs_client_query(sess->clt, &sess->lim)) {
+		pr_err("session %s: its only path was lost at once\n",
+		       sess->name);
+		err = -ECONNABORTED;
 		goto err_shutdown;
+	}
 	sess->lim.max_segments = min(sess->lim.max_segments, RNBD_MAX_SEGMENTS);
 	err = rnbd_session_check_limits(sess);
 	if (err)
