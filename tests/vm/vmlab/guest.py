@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
-from . import channel, host, klog, proc
+from . import channel, debug_kernel, host, klog, proc
 
 BOOT_TIMEOUT = 180
 # An emulated processor now and then runs into a kernel's self-modifying code
@@ -21,6 +21,8 @@ BOOT_TIMEOUT = 180
 # modules runs says nothing about them.
 BOOT_ATTEMPTS = 3
 COMMAND_TIMEOUT = 120
+# How much longer all of this takes on a debug kernel
+SLOW = 6
 
 # The console shows warnings only: an emulated serial port is slow, and the
 # agent brings the whole log.  Time-outs of the kernel's own watchdogs are
@@ -96,6 +98,7 @@ class Guest:
         self.nics = nics
         self.memory = memory
         self.append = append
+        self.slow = SLOW if files.release.endswith(debug_kernel.SUFFIX) else 1
         self.log = klog.KernelLog()
         self.console = self.dir / f"{name}.console"
         self._process = None
@@ -165,7 +168,9 @@ class Guest:
         for attempts_left in reversed(range(BOOT_ATTEMPTS)):
             try:
                 self._channel = channel.connect(self.name, self.dir / f"{self.name}.agent",
-                                                self._process, self.log.add, BOOT_TIMEOUT)
+                                                self._process, self.log.add,
+                                                BOOT_TIMEOUT * self.slow)
+                self._channel.slow = self.slow
                 break
             except channel.GuestDied as error:
                 self.kill()
@@ -228,7 +233,8 @@ class Guest:
 
     def start_job(self, cmd, timeout=None, stdin=b""):
         """Start a shell command; returns a channel.Job.  It is killed after `timeout` seconds."""
-        return self._connected().request("run", stdin, cmd=cmd, timeout=timeout)
+        return self._connected().request("run", stdin, cmd=cmd,
+                                         timeout=timeout and timeout * self.slow)
 
     def run(self, cmd, timeout=COMMAND_TIMEOUT, check=True, stdin=b""):
         """Run a bash command line to its end; returns a channel.Result.
@@ -291,7 +297,7 @@ class Guest:
         that names the condition when time is up.  It is looked at again after
         a pause of so many seconds.
         """
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout * self.slow
         while True:
             if callable(condition):
                 value = condition()

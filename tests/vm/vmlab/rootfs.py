@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import cache, host, proc, suites
+from . import cache, debug_kernel, host, proc, suites
 
 # Kept out of the root file system: nothing here reads them.
 EXCLUDED = [
@@ -68,7 +68,8 @@ class BootFiles:
 def rootfs(suite):
     """The root file system of a suite, made if the cache has none that is current."""
     resolved = suite.resolve()
-    key = cache.digest(*resolved.packages, *resolved.versions, *EXCLUDED)
+    key = cache.digest(*resolved.packages, *resolved.versions, *EXCLUDED,
+                       *([debug_kernel.CONFIG.read_text()] if suite.built else []))
     make = _extend_rootfs if suite.base else _make_rootfs
     path = cache.entry(f"rootfs-{suite.name}", key, lambda tmp: make(resolved, tmp))
     return RootFs(suite, resolved.release, key, path / "root", path / "manifest")
@@ -107,6 +108,9 @@ def _extend_rootfs(resolved, directory):
         proc.run_in_chroot(directory / "root", packages, "export INITRD=No "
                            "DEBIAN_FRONTEND=noninteractive; apt-get -qy install ./*.deb",
                            log=directory / "apt.log")
+    if suite.built:
+        source = resolved.versions[0].replace(" ", "=")
+        debug_kernel.build(apt, source, directory / "root", resolved.release)
     _finish_rootfs(resolved, directory, started)
 
 

@@ -10,7 +10,7 @@ import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import cache, host, proc
+from . import cache, debug_kernel, host, proc
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 LISTS_FRESH_FOR = 6 * 3600
@@ -29,6 +29,7 @@ class Suite:
 
     name: the suite's name, unique here
     version: of the kernel; with the flavour it is the name of the series
+    flavour: of the kernel; "debug" is ours, see debug_kernel.py
     base: of an extra series, the suite to whose root file system its kernel is added
     also: packages that the kernel needs from a pocket that apt would not choose
     """
@@ -44,6 +45,11 @@ class Suite:
     def series(self):
         """What tests call the kernel, for example "6.12" or "6.12-rt"."""
         return "-".join(filter(None, (self.version, self.flavour)))
+
+    @property
+    def built(self):
+        """True if we have to build the kernel."""
+        return self.flavour == "debug"
 
     @property
     def codename(self):
@@ -81,6 +87,7 @@ EXTRA = (
     Suite("trixie-rt", "6.12", "rt", SUITES[1]),
     Suite("trixie-backports", "7.3", "", SUITES[1], (*SUITES[1].pockets, "-backports"),
           ("linux-base/trixie-backports",)),
+    Suite("trixie-debug", "6.12", "debug", SUITES[1]),
 )
 ALL = SUITES + EXTRA
 
@@ -208,15 +215,23 @@ def _resolve(suite):
         apt.update()
         # Asking apt takes ten seconds; its answer changes only with its lists.
         answer = apt.dir / f"resolved-{suite.name}.json"
-        question = cache.digest(*suite.also, *PACKAGES, (apt.dir / "updated").stat().st_mtime_ns)
+        question = cache.digest(*suite.also, *PACKAGES, *debug_kernel.PACKAGES,
+                                (apt.dir / "updated").stat().st_mtime_ns)
         if answer.exists():
             known = json.loads(answer.read_text())
             if known["question"] == question:
                 return Resolved(suite, known["release"], tuple(known["packages"]),
                                 tuple(known["versions"]))
-        release = newest_kernel(apt, suite.version, suite.flavour)
-        packages = (f"linux-image-{release}", f"linux-headers-{release}", *suite.also, *PACKAGES)
-        versions = apt.closure(packages)
+        if suite.built:
+            source = apt.version(f"linux-source-{suite.version}")
+            release = debug_kernel.release(source)
+            packages = (*debug_kernel.PACKAGES, *PACKAGES)
+            versions = (f"linux-source-{suite.version} {source}", *apt.closure(packages))
+        else:
+            release = newest_kernel(apt, suite.version, suite.flavour)
+            packages = (f"linux-image-{release}", f"linux-headers-{release}", *suite.also,
+                        *PACKAGES)
+            versions = apt.closure(packages)
         answer.write_text(json.dumps({"question": question, "release": release,
                                       "packages": packages, "versions": versions}))
     return Resolved(suite, release, packages, versions)
