@@ -43,6 +43,7 @@ shell: setup
 ##                        T=NAME            one test
 ##                        KERNELS="6.12"    some of the kernels
 ##   make check-full    everything as written, which takes long
+##   make matrix        ours with ours and with mainline's on every kernel; prints a table
 ##   make unit          wire formats, parsers and tables on this machine, seconds
 ##   make fuzz          the decoders, 30 seconds each; FUZZ_SECONDS=N
 ##   make lint          the sources and the build: warnings, sparse, checkpatch, probes
@@ -51,6 +52,10 @@ check: setup
 
 check-full: export FULL = 1
 check-full: check
+
+matrix: export FULL = 1
+matrix: setup
+	$(PYTEST) tests -m matrix
 
 unit: setup
 	$(PYTEST) tests/unit
@@ -69,4 +74,4 @@ setup:
 		DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends python3 >/dev/null; }
 	@$(PYTHON) tests/vm/vm setup
 
-.PHONY: help modules clean demo shell check check-full unit fuzz lint setup
+.PHONY: help modules clean demo shell check check-full matrix unit fuzz lint setup

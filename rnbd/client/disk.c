@@ -21,6 +21,7 @@
  * lock, so that "nobody has it open" and "it is being unmapped" are decided
  * together.
  */
+#include "compat/core.h"
 #include "rnbd/client/client.h"
 
 #include <linux/idr.h>
@@ -217,6 +218,7 @@ static enum blk_eh_timer_return rnbd_timed_out(struct request *rq)
 	}
 	return BLK_EH_RESET_TIMER;
 }
+COMPAT_MQ_TIMEOUT(rnbd_timed_out);
 
 static void rnbd_commit_rqs(struct blk_mq_hw_ctx *hctx)
 {
@@ -241,6 +243,7 @@ static int rnbd_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
 	rcu_read_unlock();
 	return max(n, 0);
 }
+COMPAT_MQ_POLL(rnbd_poll);
 
 /* Let it wait for the session to return, if it may. */
 static bool rnbd_requeue(struct request *rq)
@@ -291,14 +294,15 @@ static void rnbd_map_queues(struct blk_mq_tag_set *set)
 	set->map[HCTX_TYPE_POLL].queue_offset = set->nr_hw_queues - nr_poll;
 	blk_mq_map_queues(&set->map[HCTX_TYPE_POLL]);
 }
+COMPAT_MQ_MAP_QUEUES(rnbd_map_queues);
 
 static const struct blk_mq_ops rnbd_mq_ops = {
 	.queue_rq	= rnbd_queue_rq,
 	.commit_rqs	= rnbd_commit_rqs,
 	.complete	= rnbd_complete_rq,
-	.timeout	= rnbd_timed_out,
-	.map_queues	= rnbd_map_queues,
-	.poll		= rnbd_poll,
+	.timeout	= compat_timeout_op(rnbd_timed_out),
+	.map_queues	= compat_map_queues_op(rnbd_map_queues),
+	.poll		= compat_poll_op(rnbd_poll),
 };
 
 /**
@@ -322,7 +326,7 @@ int rnbd_tag_set_init(struct rnbd_session *sess)
 	set->queue_depth = lim->nr_tags - sess->nr_msg_tags;
 	set->numa_node = NUMA_NO_NODE;
 	set->flags = COMPAT_MQ_F_MERGE | BLK_MQ_F_TAG_HCTX_SHARED |
-		     BLK_MQ_F_NO_SCHED_BY_DEFAULT;
+		     COMPAT_MQ_F_NO_SCHED;
 	set->cmd_size = struct_size_t(struct rnbd_rq, sgl, lim->max_segments);
 	set->nr_hw_queues = lim->nr_queues + lim->nr_poll_queues;
 	set->nr_maps = lim->nr_poll_queues ? HCTX_MAX_TYPES : 1;
@@ -384,6 +388,7 @@ static void rnbd_disk_free(struct gendisk *disk)
 	ida_free(&rnbd_ida, dev->index);
 	rnbd_dev_put(dev);
 }
+COMPAT_FREE_DISK(rnbd_disk_free);
 
 static const struct block_device_operations rnbd_disk_ops = {
 	.owner		= THIS_MODULE,
@@ -391,7 +396,7 @@ static const struct block_device_operations rnbd_disk_ops = {
 	.release	= compat_release_op(rnbd_disk_release),
 	.getgeo		= compat_getgeo_op(rnbd_disk_getgeo),
 	.set_read_only	= rnbd_disk_set_read_only,
-	.free_disk	= rnbd_disk_free,
+	COMPAT_FREE_DISK_OP(rnbd_disk_free)
 };
 
 /**
@@ -465,8 +470,6 @@ static void rnbd_disk_limits(struct queue_limits *lim,
 	lim->discard_granularity = max(rsp->discard_granularity,
 				       rsp->physical_block_size);
 	lim->discard_alignment = rsp->discard_alignment;
-	if (rsp->secure_erase)
-		lim->max_secure_erase_sectors = lim->max_hw_discard_sectors;
 }
 
 /**
@@ -492,6 +495,8 @@ int rnbd_disk_alloc(struct rnbd_dev *dev, const struct rnbd_open_rsp *rsp)
 		features |= BLK_FEAT_WRITE_CACHE;
 	if (rsp->writeback && rsp->fua)
 		features |= BLK_FEAT_FUA;
+	if (rsp->secure_erase)
+		features |= COMPAT_FEAT_SECURE_ERASE;
 	disk = compat_alloc_disk(&dev->sess->tag_set, &lim, features, dev);
 	if (IS_ERR(disk)) {
 		ida_free(&rnbd_ida, dev->index);
@@ -522,7 +527,7 @@ void rnbd_disk_drop(struct rnbd_dev *dev)
 {
 	if (!dev->disk)
 		return;
-	put_disk(dev->disk);
+	compat_drop_disk(dev->disk);
 	ida_free(&rnbd_ida, dev->index);
 }
 
@@ -542,7 +547,8 @@ int rnbd_disk_add(struct rnbd_dev *dev)
 
 	/* The disk's, given back by ->free_disk() if it was ever visible. */
 	kref_get(&dev->ref);
-	err = device_add_disk(NULL, dev->disk, rnbd_disk_groups);
+	err = compat_add_disk(dev->disk, rnbd_disk_groups,
+			      compat_free_hook(rnbd_disk_free));
 	if (err) {
 		rnbd_err(dev, "cannot add the disk: %pe\n", ERR_PTR(err));
 		rnbd_dev_put(dev);

@@ -198,7 +198,7 @@ void rnbd_unmap_finish(struct rnbd_dev *dev, bool was_open)
 	cancel_delayed_work_sync(&dev->wait_end);
 	rnbd_sysfs_unlink(dev);
 	rnbd_reap_begin(dev, RNBD_DRAIN_TIMEOUT);
-	del_gendisk(dev->disk);
+	compat_del_disk(dev->disk);
 	rnbd_reap_end(dev);
 	if (was_open)
 		rnbd_dev_close(dev, dev->id, dev->epoch);

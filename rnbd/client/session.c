@@ -167,8 +167,7 @@ static void rnbd_session_teardown(struct rnbd_session *sess)
 			break;
 		wait_event(sess->wait, atomic_read(&sess->events) != seen);
 	}
-	blk_mq_destroy_queue(sess->anchor_q);
-	blk_put_queue(sess->anchor_q);
+	compat_free_queue(sess->anchor_q);
 	blk_mq_free_tag_set(&sess->tag_set);
 }
 

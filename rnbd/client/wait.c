@@ -192,13 +192,15 @@ static bool reap_one(struct request *rq, void *data)
 		rnbd_disk_expire(rq, RTRS_EXPIRE_END);
 	return true;
 }
+COMPAT_TAG_ITER(reap_one);
 
 static void reap_work(struct work_struct *work)
 {
 	struct rnbd_dev *dev = container_of(to_delayed_work(work),
 					    struct rnbd_dev, reap);
 
-	blk_mq_tagset_busy_iter(&dev->sess->tag_set, reap_one, dev);
+	blk_mq_tagset_busy_iter(&dev->sess->tag_set,
+				compat_tag_iter(reap_one), dev);
 	queue_delayed_work(rnbd_wq, &dev->reap, REAP_AGAIN);
 }
 

@@ -17,6 +17,7 @@
 #include <linux/mutex.h>
 #include <linux/slab.h>
 
+#include "compat/core.h"
 #include "rnbd/server/server.h"
 
 #define SESSION_TOKEN	"%SESSNAME%"
@@ -149,7 +150,7 @@ void rnbd_export_describe(struct block_device *bdev, struct rnbd_open_rsp *rsp)
 
 	rsp->nsectors = bdev_nr_sectors(bdev);
 	rsp->max_hw_sectors = queue_max_hw_sectors(q);
-	rsp->max_segments = bdev_max_segments(bdev);
+	rsp->max_segments = queue_max_segments(q);
 	rsp->max_write_zeroes_sectors = bdev_write_zeroes_sectors(bdev);
 	rsp->max_discard_sectors = bdev_max_discard_sectors(bdev);
 	rsp->discard_granularity = bdev_discard_granularity(bdev);
@@ -179,6 +180,7 @@ static struct rnbd_export *find_export(struct block_device *bdev)
  */
 static int make_way(const char *name)
 {
+	static unsigned int nr_stale;
 	struct rnbd_export *e;
 	char *stale;
 	int err;
@@ -186,8 +188,7 @@ static int make_way(const char *name)
 	list_for_each_entry(e, &exports, entry) {
 		if (strcmp(kobject_name(&e->kobj), name))
 			continue;
-		stale = kasprintf(GFP_KERNEL, "%s#%llu", name,
-				  e->bdev->bd_disk->diskseq);
+		stale = kasprintf(GFP_KERNEL, "%s#%u", name, ++nr_stale);
 		if (!stale)
 			return -ENOMEM;
 		err = kobject_rename(&e->kobj, stale);
@@ -247,7 +248,7 @@ static struct rnbd_export *export_create(struct block_device *bdev)
 	e->bdev = bdev;
 	INIT_LIST_HEAD(&e->openings);
 	rnbd_object_get();
-	kobject_init(&e->kobj, &rnbd_export_ktype);
+	compat_kobject_init(&e->kobj, &rnbd_export_ktype);
 	err = add_nodes(e);
 	if (err) {
 		kobject_put(&e->kobj);

@@ -102,9 +102,9 @@ static void io_submit(struct rnbd_server_op *p, bool nowait)
 	bool data = rnbd_op_has_data(p->io.op);
 
 	p->nowait = nowait;
-	bio_init(bio, p->opening->dev.bdev, data ? op->bvec : NULL,
-		 data ? op->nr_bvecs : 0,
-		 io_opf(&p->io) | (nowait ? REQ_NOWAIT : 0));
+	compat_bio_init(bio, p->opening->dev.bdev, data ? op->bvec : NULL,
+			data ? op->nr_bvecs : 0,
+			io_opf(&p->io) | (nowait ? REQ_NOWAIT : 0));
 	bio->bi_vcnt = data ? op->nr_bvecs : 0;
 	bio->bi_iter.bi_sector = p->io.sector;
 	bio->bi_iter.bi_size = p->io.size;
@@ -138,7 +138,7 @@ static int io_issue_pieces(struct rnbd_server_op *p)
 
 	switch (p->io.op) {
 	case RNBD_OP_DISCARD:
-		return blkdev_issue_discard(bdev, p->io.sector, nr, GFP_NOIO);
+		return compat_issue_discard(bdev, p->io.sector, nr, GFP_NOIO);
 	case RNBD_OP_SECURE_ERASE:
 		return blkdev_issue_secure_erase(bdev, p->io.sector, nr,
 						 GFP_NOIO);
@@ -236,10 +236,12 @@ static bool may_sleep(struct block_device *bdev, enum rnbd_op op)
  */
 static u16 safe_prio(u16 prio)
 {
+	u16 level = prio & 7;
+
 	switch (IOPRIO_PRIO_CLASS(prio)) {
 	case IOPRIO_CLASS_RT:
 	case IOPRIO_CLASS_BE:
-		return IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, prio & 7);
+		return IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, level);
 	case IOPRIO_CLASS_IDLE:
 		return IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);
 	default:

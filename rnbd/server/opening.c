@@ -25,6 +25,7 @@
 
 #include <linux/slab.h>
 
+#include "compat/core.h"
 #include "rnbd/server/server.h"
 
 /* Entry of an id whose opening was force-closed: its client still uses it. */
@@ -101,7 +102,7 @@ static struct rnbd_opening *opening_alloc(struct rnbd_session *sess,
 	init_completion(&o->closed);
 	rnbd_io_init(o);
 	rnbd_object_get();
-	kobject_init(&o->kobj, &rnbd_opening_ktype);
+	compat_kobject_init(&o->kobj, &rnbd_opening_ktype);
 	return o;
 }
 

@@ -155,7 +155,7 @@ static inline int rnbd_wire_errno(int err)
 /* The disk was removed: what its name leads to from now on is another one. */
 static inline bool rnbd_opening_is_dead(const struct rnbd_opening *o)
 {
-	return test_bit(GD_DEAD, &o->dev.bdev->bd_disk->state);
+	return compat_bdev_removed(o->dev.bdev);
 }
 
 const char *rnbd_access_name(enum rnbd_access_mode mode);

@@ -44,11 +44,11 @@
 #include <linux/ktime.h>
 #include <linux/log2.h>
 #include <linux/minmax.h>
-#include <linux/random.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/uuid.h>
 
+#include "compat/core.h"
 #include "client.h"
 #include "trace.h"
 

@@ -20,6 +20,7 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
+#include "compat/core.h"
 #include "client.h"
 
 static struct client_path *to_path(struct kobject *kobj)
@@ -227,7 +228,7 @@ static const struct kobj_type client_path_type = {
 void client_path_kobj_init(struct client_path *path)
 {
 	client_object_get();
-	kobject_init(&path->kobj, &client_path_type);
+	compat_kobject_init(&path->kobj, &client_path_type);
 }
 
 /**

@@ -23,6 +23,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "compat/core.h"
 #include "server.h"
 
 /* What an operation takes, without a user's excesses */

@@ -258,8 +258,8 @@ int server_sysfs_add(struct server_path *path)
 	err = dir_get(sess);
 	if (err)
 		goto unlock;
-	err = kobject_init_and_add(&path->kobj, &path_ktype, sess->dir->paths,
-				   "%s", path->label);
+	err = compat_kobject_init_and_add(&path->kobj, &path_ktype,
+					  sess->dir->paths, "%s", path->label);
 	if (err) {
 		kobject_put(&path->kobj);
 		wait_for_completion(&path->kobj_released);

@@ -18,9 +18,103 @@
  * space. Until 7.3 that was a kernel thread's own root, too.
  */
 #if !HAVE_SCOPED_WITH_INIT_FS
-#define scoped_with_init_fs() \
-	for (bool once = true; once; once = false)
+#define scoped_with_init_fs()
 #endif
+
+#if !HAVE_BLK_OPF_T
+typedef unsigned int blk_opf_t;
+#endif
+
+#if !HAVE_BDEV_NR_SECTORS
+static inline sector_t bdev_nr_sectors(struct block_device *bdev)
+{
+	return i_size_read(bdev->bd_inode) >> SECTOR_SHIFT;
+}
+#endif
+
+/* What a device can do; before 5.19 that was asked of its queue. */
+#if !HAVE_BDEV_MAX_DISCARD_SECTORS
+static inline unsigned int bdev_max_discard_sectors(struct block_device *bdev)
+{
+	struct request_queue *q = bdev_get_queue(bdev);
+
+	return blk_queue_discard(q) ? q->limits.max_discard_sectors : 0;
+}
+#endif
+
+#if !HAVE_BDEV_DISCARD_GRANULARITY
+static inline unsigned int bdev_discard_granularity(struct block_device *bdev)
+{
+	return bdev_get_queue(bdev)->limits.discard_granularity;
+}
+#endif
+
+#if !HAVE_BDEV_WRITE_CACHE
+static inline bool bdev_write_cache(struct block_device *bdev)
+{
+	return test_bit(QUEUE_FLAG_WC, &bdev_get_queue(bdev)->queue_flags);
+}
+
+static inline bool bdev_fua(struct block_device *bdev)
+{
+	return test_bit(QUEUE_FLAG_FUA, &bdev_get_queue(bdev)->queue_flags);
+}
+#endif
+
+#if !HAVE_BDEV_NOWAIT
+static inline bool bdev_nowait(struct block_device *bdev)
+{
+	return blk_queue_nowait(bdev_get_queue(bdev));
+}
+#endif
+
+/* Before 5.19 to erase was to discard with a flag. */
+#if HAVE_BLKDEV_ISSUE_SECURE_ERASE
+#define compat_issue_discard(bdev, sector, nr, gfp) \
+	blkdev_issue_discard(bdev, sector, nr, gfp)
+#else
+#define compat_issue_discard(bdev, sector, nr, gfp) \
+	blkdev_issue_discard(bdev, sector, nr, gfp, 0)
+#define blkdev_issue_secure_erase(bdev, sector, nr, gfp) \
+	blkdev_issue_discard(bdev, sector, nr, gfp, BLKDEV_DISCARD_SECURE)
+static inline unsigned int
+bdev_max_secure_erase_sectors(struct block_device *bdev)
+{
+	struct request_queue *q = bdev_get_queue(bdev);
+
+	return blk_queue_secure_erase(q) ? q->limits.max_discard_sectors : 0;
+}
+#endif
+
+/* bio_init(bio, bdev, table, max_vecs, opf) */
+#if HAVE_BIO_INIT_WITH_BDEV
+#define compat_bio_init(bio, bdev, table, max_vecs, opf) \
+	bio_init(bio, bdev, table, max_vecs, opf)
+#else
+static inline void compat_bio_init(struct bio *bio, struct block_device *bdev,
+				   struct bio_vec *table,
+				   unsigned short max_vecs, blk_opf_t opf)
+{
+	bio_init(bio, table, max_vecs);
+	bio_set_dev(bio, bdev);
+	bio->bi_opf = opf;
+}
+#endif
+
+/**
+ * compat_bdev_removed() - has the driver removed the disk?
+ * @bdev:	open
+ *
+ * Context: any.
+ */
+static inline bool compat_bdev_removed(struct block_device *bdev)
+{
+#if HAVE_GD_DEAD
+	return test_bit(GD_DEAD, &bdev->bd_disk->state);
+#else
+	return !(READ_ONCE(bdev->bd_disk->flags) & GENHD_FL_UP);
+#endif
+}
 
 /**
  * struct compat_bdev - an open block device

@@ -8,7 +8,10 @@
 #define COMPAT_CORE_H
 
 #include <linux/device/class.h>
+#include <linux/kobject.h>
 #include <linux/module.h>
+#include <linux/overflow.h>
+#include <linux/random.h>
 #include <linux/workqueue.h>
 
 /*
@@ -19,6 +22,28 @@
 #define compat_class_create(name) class_create(name)
 #else
 #define compat_class_create(name) class_create(THIS_MODULE, name)
+#endif
+
+/* kobject_init(kobj, type) and so on; before 5.18 the type was not const. */
+#if HAVE_KOBJECT_INIT_CONST
+#define compat_kobject_init(kobj, type) kobject_init(kobj, type)
+#define compat_kobject_init_and_add(kobj, type, ...) \
+	kobject_init_and_add(kobj, type, __VA_ARGS__)
+#else
+#define compat_kobject_init(kobj, type) \
+	kobject_init(kobj, (struct kobj_type *)(type))
+#define compat_kobject_init_and_add(kobj, type, ...) \
+	kobject_init_and_add(kobj, (struct kobj_type *)(type), __VA_ARGS__)
+#endif
+
+#if !HAVE_GET_RANDOM_U32_BELOW
+#define get_random_u32_below(ceiling) prandom_u32_max(ceiling)
+#endif
+
+/* A macro is its own probe. */
+#ifndef struct_size_t
+#define struct_size_t(type, member, count) \
+	struct_size((type *)NULL, member, count)
 #endif
 
 #if !HAVE_SYSTEM_DFL_WQ
