@@ -15,6 +15,7 @@ import pytest
 
 import peer
 from vmlab import forms, host, modules, suites
+from vmlab import matrix as vmlab_matrix
 from vmlab import pair as vmlab_pair
 from vmlab import session as vmlab_session
 
@@ -22,6 +23,7 @@ LOGS = host.BUILD / "test-logs"
 ORDER = ("unit", "probes", "lint", "fuzz", "vm", "interop")
 
 _machines = vmlab_session.Session()
+_matrix = vmlab_matrix.Matrix()
 _outcomes = {}
 
 
@@ -61,9 +63,22 @@ def _marked(item, name, default):
     return marker.args[0] if marker else default
 
 
+def _client_suite(item):
+    """The suite of the client if that is another one, or None."""
+    series = _marked(item, "client_kernel", None)
+    return suites.find(series) if series else None
+
+
+def _row(item):
+    """What the line of a test is called in the table that `make matrix` prints."""
+    server, client = _suite(item), _client_suite(item)
+    return f"{client.series} to {server.series}" if client else server.series
+
+
 def _properties(item):
     """What a pair is made with."""
-    return {"links": _marked(item, "links", 1), "append": _marked(item, "append", "")}
+    return {"links": _marked(item, "links", 1), "append": _marked(item, "append", ""),
+            "client_suite": _client_suite(item) or _suite(item)}
 
 
 def _rank(item):
@@ -71,7 +86,10 @@ def _rank(item):
     place = ORDER.index(folder) if folder in ORDER else len(ORDER)
     suite = _suite(item)
     if suite:
-        kind = () if "single" in item.fixturenames else tuple(_properties(item).values())
+        kind = ()
+        if "single" not in item.fixturenames:
+            links, append, client = _properties(item).values()
+            kind = (suites.ALL.index(client), links, append)
         return (1 + suites.ALL.index(suite), kind, place)
     return (1 + len(suites.ALL) if item.get_closest_marker("late") else 0, (), place)
 
@@ -92,10 +110,12 @@ def pytest_collection_finish(session):
     """Start to make what the chosen tests will need."""
     makers = {"suite": None, "modules": modules.build, "mainline": peer.build}
     for item in session.items if not session.config.option.collectonly else ():
-        suite = _suite(item) if not item.get_closest_marker("skip") else None
-        for name in set(makers) & set(item.fixturenames) if suite else ():
+        if item.get_closest_marker("skip"):
+            continue
+        needed = sorted(set(makers) & set(item.fixturenames))
+        for suite in filter(None, (_suite(item), _client_suite(item))) if needed else ():
             _machines.prepare("images", suite, vmlab_session.images)
-            if makers[name]:
+            for name in filter(makers.get, needed):
                 _machines.prepare(name, suite, makers[name])
 
 
@@ -142,18 +162,16 @@ def single_fixture(request, suite):
 def modules_fixture(request, suite):
     """Our modules, built for the kernel and installed in all machines: `modprobe` finds them."""
     machines = request.getfixturevalue("single" if "single" in request.fixturenames else "pair")
-    built = _machines.get("modules", suite)
-    machines.on_each(lambda guest: guest.install_modules(built))
-    return built
+    machines.on_each(lambda guest: guest.install_modules(_machines.get("modules", guest.suite)))
+    return _machines.get("modules", suite)
 
 
 @pytest.fixture(name="mainline")
 def mainline_fixture(pair, suite):
     """Mainline's modules in a directory of their own in both; see interop/peer.py."""
-    built = _machines.get("mainline", suite)
     for guest in pair.guests:
-        built.install(guest)
-    return built
+        _machines.get("mainline", guest.suite).install(guest)
+    return _machines.get("mainline", suite)
 
 
 # ---- verdict and report
@@ -162,6 +180,8 @@ def mainline_fixture(pair, suite):
 def pytest_runtest_makereport(item, call):
     """After a test with machines: clean them up, and judge what their kernels logged."""
     outcome = yield
+    if item.get_closest_marker("matrix") and _suite(item) and (call.when == "call" or call.excinfo):
+        outcome.get_result().cell = _row(item), _marked(item, "matrix", "")
     used = getattr(item, "funcargs", {})
     machines = used.get("pair") or used.get("single")
     if call.when != "call" or not machines:
@@ -185,6 +205,8 @@ def pytest_runtest_logreport(report):
     """Count, and print a line for every test that has ended."""
     if report.when != "call" and report.passed:
         return
+    if hasattr(report, "cell"):
+        _matrix.add(*report.cell, report.outcome)
     before = _outcomes.get(report.nodeid)
     _outcomes[report.nodeid] = "failed" if before == "failed" else report.outcome
     why = f": {report.longrepr[2]}" if isinstance(report.longrepr, tuple) else ""
@@ -214,8 +236,10 @@ def pytest_sessionfinish(session, exitstatus):
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_unconfigure():
-    """The last line of all."""
+def pytest_unconfigure(config):
+    """The table of kernels, if that was asked for, and the last line of all."""
+    if config.getoption("markexpr") == "matrix":
+        print(_matrix.text())
     found = list(_outcomes.values())
     print(", ".join(f"{found.count(kind)} {kind}" for kind in ("passed", "failed", "skipped")),
           flush=True)

@@ -1,70 +1,64 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Ours with mainline's, in both roles and both modes of the server."""
+"""Ours with mainline's, in both roles and both modes of the server, and on all kernels.
+
+Each test is a cell of the table that `make matrix` prints.
+"""
 
 import pytest
 
-import rnbd
+import exercise
+from vmlab import forms
 
 MODES = pytest.mark.parametrize("invalidate", ["Y", "N"])
 
-pytestmark = pytest.mark.kernels("6.12")
+# The floor, what everything else is tested on, full preemption, the newest
+KERNELS = ["5.10", "6.1", "6.12", "6.12-rt", "7.2", "7.3"]
+MAINLINE = pytest.mark.kernels(*forms.short_or_full(["6.12"], KERNELS))
 
 
-SIZES = ({"bs": "512", "rw": "randwrite", "size": "512k", "iodepth": 8},
-         {"bs": "4k", "rw": "randwrite", "size": "4m", "iodepth": 8},
-         {"bs": "128k", "rw": "randwrite", "size": "16m", "iodepth": 8},
-         {"bs": "1m", "rw": "write", "size": "32m", "iodepth": 4})
+@pytest.mark.matrix("ours with ours")
+@pytest.mark.kernels(*forms.short_or_full(["5.10"], KERNELS))
+@MODES
+def test_first_light(pair, modules, invalidate):
+    """Map, write, verify, flush, discard, write zeroes, unmap, unload."""
+    exercise.run(pair, None, invalidate=invalidate)
 
 
-def exercise(pair):
-    """What every pair must do: verified writes of all sizes, flush, discard, write zeroes."""
-    client = pair.client
-    device = rnbd.null_blk(pair.server, "interop", 256, discard=1, cache_size=4)
-    disk = rnbd.map_disk(pair, device)
-    name = disk[5:]
-    assert client.read(f"/sys/block/{name}/queue/write_cache") == "write back"
-    rnbd.fio(client, disk, *SIZES)
-    client.run(f"dd if=/dev/urandom of={disk} bs=64k count=16 oflag=direct conv=fsync")
-    client.run(f"dd if=/dev/urandom of={disk} bs=4k count=4 oflag=direct,dsync")
-    client.run(f"blkdiscard -o 0 -l 65536 {disk}")
-    assert zeroes(client, disk, 65536), "discarded blocks of null_blk read as zeroes"
-    rnbd.unmap(pair, disk)
-
-    disk = rnbd.map_disk(pair, "/dev/disk/vmlab/data")
-    name = disk[5:]
-    assert int(client.read(f"/sys/block/{name}/queue/write_zeroes_max_bytes")) > 0
-    client.run(f"dd if=/dev/urandom of={disk} bs=64k count=2 oflag=direct")
-    client.run(f"blkdiscard -z -o 0 -l 65536 {disk}")
-    assert zeroes(client, disk, 65536), "write zeroes did not write zeroes"
-    assert not zeroes(client, disk, 131072), "write zeroes wrote too much"
-    rnbd.unmap(pair, disk)
-    rnbd.remove_null_blk(pair.server, "interop")
-
-
-def zeroes(guest, disk, length):
-    """True if the disk begins with that many zero bytes."""
-    return guest.run(f"dd if={disk} bs=64k count={length // 65536} iflag=direct status=none | "
-                     f"cmp -s -n {length} - /dev/zero", check=False).rc == 0
-
-
+@pytest.mark.matrix("our client, mainline's server")
+@MAINLINE
 @MODES
 def test_our_client_with_mainline_server(pair, modules, mainline, invalidate):
-    """Map, write, verify, flush, discard, write zeroes, unmap, unload."""
-    pair.setup_rxe()
-    mainline.load(pair.server, "server", rtrs_server__always_invalidate=invalidate)
-    rnbd.load(pair, server=False)
-    exercise(pair)
-    rnbd.remove_module(pair.client, "rnbd_client")
-    rnbd.assert_gone(pair.client)
-    mainline.unload(pair.server, "server")
+    """The same with mainline's modules of the same kernel."""
+    exercise.run(pair, mainline, server="mainline", invalidate=invalidate)
 
 
+@pytest.mark.matrix("mainline's client, our server")
+@MAINLINE
 @MODES
 def test_mainline_client_with_our_server(pair, modules, mainline, invalidate):
     """The same with the roles exchanged."""
-    rnbd.load(pair, client=False, rtrs_server__always_invalidate=invalidate)
-    mainline.load(pair.client, "client")
-    exercise(pair)
-    mainline.unload(pair.client, "client")
-    rnbd.remove_module(pair.server, "rnbd_server")
-    rnbd.assert_gone(pair.server)
+    exercise.run(pair, mainline, client="mainline", invalidate=invalidate)
+
+
+OLDEST, NEWEST = KERNELS[0], KERNELS[-1]
+WHOSE = pytest.mark.parametrize("client,server", [("ours", "ours"), *forms.short_or_full(
+    [], [("ours", "mainline"), ("mainline", "ours")])])
+
+
+@pytest.mark.matrix("client of the newest")
+@pytest.mark.kernels(OLDEST)
+@pytest.mark.client_kernel(NEWEST)
+@WHOSE
+def test_newest_client_with_oldest_server(pair, modules, mainline, client, server):
+    """A client of the newest kernel, a server of the oldest."""
+    exercise.run(pair, mainline, client, server)
+
+
+@pytest.mark.full
+@pytest.mark.matrix("client of the oldest")
+@pytest.mark.kernels(NEWEST)
+@pytest.mark.client_kernel(OLDEST)
+@WHOSE
+def test_oldest_client_with_newest_server(pair, modules, mainline, client, server):
+    """A client of the oldest kernel, a server of the newest."""
+    exercise.run(pair, mainline, client, server)

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.kernels("6.12")
 
 def test_machines_reach_each_other(pair, kernel):
     """The kernel is one of the series, and both addresses of the cable work."""
-    assert pair.release.startswith(kernel)
-    assert pair.client.out("uname -r") == pair.release
+    assert pair.client.release.startswith(kernel)
+    assert pair.client.out("uname -r") == pair.client.release
     pair.client.run("ping -c 1 -W 5 192.168.71.1 && ping -c 1 -W 5 fd71:0::1")
     assert "mtu 9000" in pair.client.out("ip link show eth0")
 

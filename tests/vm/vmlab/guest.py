@@ -92,6 +92,7 @@ class Guest:
     def __init__(self, name, files, directory, disks=(), nics=(), memory=2048, append=""):
         self.name = name
         self.files = files
+        self.suite = files.suite
         self.release = files.release
         self.dir = Path(directory)
         self.disks = disks

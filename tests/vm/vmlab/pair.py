@@ -42,12 +42,11 @@ class MachineSlot:
 class Machines:
     """The guests that run at one time; `guests` has them all."""
 
-    def __init__(self, suite, links, append):
+    def __init__(self, suite, links, append, *others):
         self.suite = suite
         self.links = links
         self.append = append
-        self.files = rootfs.boot_files(rootfs.rootfs(suite))
-        self.release = self.files.release
+        self.files = {each: rootfs.boot_files(rootfs.rootfs(each)) for each in (suite, *others)}
         self._slot = MachineSlot()
         self.dir = guest.fresh_directory(suite.name)
         atexit.register(self.stop)
@@ -72,9 +71,8 @@ class Machines:
         except BaseException:
             self.stop()
             raise
-        names = " and ".join(each.name for each in self.guests)
-        host.progress(f"{self.suite.name}: {names} up with {self.release}, "
-                      f"booted in {time.monotonic() - started:.1f} s")
+        names = " and ".join(f"{each.name} ({each.release})" for each in self.guests)
+        host.progress(f"{names} up, booted in {time.monotonic() - started:.1f} s")
         return self
 
     def begin_test(self, logs):
@@ -138,7 +136,7 @@ class Single(Machines):
 
     def __init__(self, suite, disks=(), memory=2048, append=""):
         super().__init__(suite, 1, append)
-        self.machine = guest.Guest("machine", self.files, self.dir, disks, self._nics(1, 2),
+        self.machine = guest.Guest("machine", self.files[suite], self.dir, disks, self._nics(1, 2),
                                    memory, append)
         self.guests = (self.machine,)
 
@@ -147,16 +145,17 @@ class Pair(Machines):
     """Two guests, `server` and `client`; with links=2 joined by two cables.
 
     Link n is eth<n> on both; the server is 192.168.<71+n>.1 and fd71:<n>::1,
-    the client 192.168.<71+n>.2 and fd71:<n>::2.
+    the client 192.168.<71+n>.2 and fd71:<n>::2.  The client may be of another suite.
     """
 
     def __init__(self, suite, links=1, server_disks=DISKS, client_disks=(), memory=2048,
-                 append=""):
-        super().__init__(suite, links, append)
-        self.server = guest.Guest("server", self.files, self.dir, server_disks,
+                 append="", client_suite=None):
+        self.client_suite = client_suite or suite
+        super().__init__(suite, links, append, self.client_suite)
+        self.server = guest.Guest("server", self.files[suite], self.dir, server_disks,
                                   self._nics(1, 2), memory, append)
-        self.client = guest.Guest("client", self.files, self.dir, client_disks,
-                                  self._nics(2, 1), memory, append)
+        self.client = guest.Guest("client", self.files[self.client_suite], self.dir,
+                                  client_disks, self._nics(2, 1), memory, append)
         self.guests = (self.server, self.client)
 
     def server_address(self, link=0):

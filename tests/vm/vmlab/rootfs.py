@@ -20,6 +20,14 @@ EXCLUDED = [
        "drivers/iio", "drivers/usb", "drivers/hid", "drivers/isdn", "drivers/comedi")),
 ]
 
+# /bin, /lib and so on are links into /usr; old suites leave that to whoever installs them.
+MERGE_USR = """
+for directory in bin sbin lib lib32 lib64 libx32; do
+    mkdir -p "$1/usr/$directory" && ln -s "usr/$directory" "$1/$directory"
+done
+"""
+UNMERGED = {"bullseye"}
+
 # In the chroot for builds, but not in the guests' image.
 BUILD_ONLY = [
     "usr/src", "usr/include", "usr/lib/gcc", "usr/libexec/gcc", "usr/share/gcc",
@@ -58,6 +66,7 @@ class RootFs:
 class BootFiles:
     """What QEMU boots a guest from; `modules` is the guest's /lib/modules/<release>."""
 
+    suite: suites.Suite
     release: str
     kernel: Path
     initrd: Path
@@ -83,6 +92,7 @@ def _make_rootfs(resolved, directory):
         *proc.SANDBOX, "--mount-proc", "mmdebstrap", "--mode=root", "--variant=apt",
         "--format=directory", "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED),
+        *([f"--setup-hook={MERGE_USR}"] if suite.name in UNMERGED else []),
         '--aptopt=Acquire::Languages "none"', '--aptopt=APT::Install-Recommends "false"',
         "--include=" + ",".join(resolved.packages), suite.name, str(directory / "root"),
         *suite.sources()]
@@ -130,7 +140,7 @@ def boot_files(fs):
     key = cache.digest(fs.key, Path(__file__).read_bytes(), *(path.read_bytes() for path in guest))
     initrd = cache.entry(f"initrd-{fs.suite.name}", key,
                          lambda tmp: _make_initrd(fs, guest, tmp))
-    return BootFiles(fs.release, image / "vmlinuz", initrd / "initrd.img", image / "root.img",
+    return BootFiles(fs.suite, fs.release, image / "vmlinuz", initrd / "initrd.img", image / "root.img",
                      image / "modules")
 
 

@@ -84,9 +84,12 @@ SUITES = (
 )
 # ... and what only those tests run on that name the series
 EXTRA = (
+    Suite("bullseye", "5.10"),
     Suite("trixie-rt", "6.12", "rt", SUITES[1]),
     Suite("trixie-backports", "7.3", "", SUITES[1], (*SUITES[1].pockets, "-backports"),
           ("linux-base/trixie-backports",)),
+    Suite("trixie-backports-7.2", "7.2", "", SUITES[1],
+          (*SUITES[1].pockets, "-backports"), ("linux-base/trixie-backports",)),
     Suite("trixie-debug", "6.12", "debug", SUITES[1]),
 )
 ALL = SUITES + EXTRA
