@@ -127,15 +127,18 @@ void rnbd_dev_unhold(struct rnbd_dev *dev)
 	struct rnbd_session *sess = dev->sess;
 	bool last;
 
+	/* Others may end the session before we are out of mutex_unlock(). */
+	kref_get(&sess->ref);
 	mutex_lock(&sess->lock);
 	last = !--dev->holds;
 	if (last)
 		list_del_init(&dev->entry);
 	mutex_unlock(&sess->lock);
-	if (!last)
-		return;
-	rnbd_dev_put(dev);
-	rnbd_session_event(sess);
+	if (last) {
+		rnbd_dev_put(dev);
+		rnbd_session_event(sess);
+		rnbd_session_unref(sess);
+	}
 	rnbd_session_unref(sess);
 }
 
@@ -382,6 +385,8 @@ void rnbd_dev_announce(struct rnbd_dev *dev)
 {
 	unsigned int noio = memalloc_noio_save();
 
+	/* It may be unmapped before we are out of mutex_unlock(). */
+	kref_get(&dev->ref);
 	mutex_lock(&dev->lock);
 	dev->announced = true;
 	if (dev->state == RNBD_DEV_CLOSED)
@@ -389,6 +394,7 @@ void rnbd_dev_announce(struct rnbd_dev *dev)
 	else if (dev->state == RNBD_DEV_OPEN)
 		kobject_uevent(&disk_to_dev(dev->disk)->kobj, KOBJ_ONLINE);
 	mutex_unlock(&dev->lock);
+	rnbd_dev_put(dev);
 	memalloc_noio_restore(noio);
 }
 
