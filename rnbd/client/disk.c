@@ -34,11 +34,18 @@ static DEFINE_IDA(rnbd_ida);
 #define RNBD_NO_TIMEOUT		(10 * HZ)
 
 
+/* Has queue/io_timeout passed since it was handed over? */
+enum rnbd_late {
+	RNBD_IN_TIME,
+	RNBD_LATE,	/* once: it goes on over another path, if there is one */
+	RNBD_GIVEN_UP,	/* twice: it has cost the path */
+};
+
 struct rnbd_rq {
 	struct rtrs_request	req;
 	struct rnbd_wire_io	msg;
 	int			error;
-	bool			late;
+	enum rnbd_late		late;
 	struct scatterlist	sgl[];
 };
 
@@ -113,7 +120,7 @@ static void rnbd_rq_prepare(struct rnbd_rq *io, struct request *rq,
 {
 	struct rtrs_request *req = &io->req;
 
-	io->late = false;
+	io->late = RNBD_IN_TIME;
 	memset(req, 0, sizeof(*req));
 	req->dir = rnbd_io_dir(op);
 	req->tag = rq->tag;
@@ -203,18 +210,24 @@ void rnbd_disk_expire(struct request *rq, enum rtrs_expire how)
  * be the one that the request, or another one like it, has just been moved to.
  * Never RTRS_EXPIRE_END: a write that has ended must not be executed later.
  * When all paths are gone the server sees to that before it lets us in again.
+ *
+ * Only who has cost the last path ends with it.  If that is lost for another
+ * reason, such as a server that has crashed, what is late is so because of that
+ * and may wait for the session like all the rest.
  */
 static enum blk_eh_timer_return rnbd_timed_out(struct request *rq)
 {
 	struct rnbd_rq *io = blk_mq_rq_to_pdu(rq);
+	bool again = READ_ONCE(io->late) != RNBD_IN_TIME;
 
 	if (rq->timeout != rnbd_timeout(rq->q)) {
 		/* It was changed meanwhile, and counts from here on. */
 		rq->timeout = rnbd_timeout(rq->q);
 	} else if (READ_ONCE(rq->q->rq_timeout)) {
-		rnbd_disk_expire(rq, io->late ? RTRS_EXPIRE_PATH :
-						RTRS_EXPIRE_MOVE);
-		WRITE_ONCE(io->late, true);
+		/* First: it may end before we are back. */
+		WRITE_ONCE(io->late, again ? RNBD_GIVEN_UP : RNBD_LATE);
+		rnbd_disk_expire(rq, again ? RTRS_EXPIRE_PATH :
+					     RTRS_EXPIRE_MOVE);
 	}
 	return BLK_EH_RESET_TIMER;
 }
@@ -265,9 +278,9 @@ static void rnbd_complete_rq(struct request *rq)
 	struct rnbd_rq *io = blk_mq_rq_to_pdu(rq);
 	int err = io->error;
 
-	/* For the want of a path; if it was late, that is why. */
+	/* For the want of a path */
 	if (unlikely(err == -ECONNABORTED)) {
-		if (READ_ONCE(io->late))
+		if (READ_ONCE(io->late) == RNBD_GIVEN_UP)
 			err = -ETIMEDOUT;
 		else if (rnbd_requeue(rq))
 			return;
