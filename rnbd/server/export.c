@@ -130,8 +130,12 @@ int rnbd_export_open(struct rnbd_opening *o)
 		goto out;
 	}
 	err = check_device(o);
-	if (err)
+	if (err) {
 		compat_bdev_close(&o->dev);
+		goto out;
+	}
+	/* Once, not with every request: a disk that is removed may lose its tags. */
+	o->nowait = compat_bdev_nowait(o->dev.bdev);
 out:
 	kfree(path.str);
 	return err;

@@ -216,15 +216,15 @@ void rnbd_io_flush(struct rnbd_opening *o)
 		flush_work(&o->submitter[i].work);
 }
 
-static bool may_sleep(struct block_device *bdev, enum rnbd_op op)
+static bool may_sleep(const struct rnbd_opening *o, enum rnbd_op op)
 {
 	switch (op) {
 	case RNBD_OP_READ:
 	case RNBD_OP_WRITE:
-		return !compat_bdev_nowait(bdev);
+		return !o->nowait;
 	case RNBD_OP_FLUSH:
 		/* Without a cache the block layer ends it at once. */
-		return bdev_write_cache(bdev);
+		return bdev_write_cache(o->dev.bdev);
 	default:
 		return true;
 	}
@@ -316,7 +316,7 @@ int rnbd_io_request(struct rnbd_session *sess, struct rtrs_op *op)
 	p->op = op;
 	p->opening = o;
 	p->io.prio = READ_ONCE(sess->version) >= 2 ? safe_prio(p->io.prio) : 0;
-	if (may_sleep(o->dev.bdev, p->io.op))
+	if (may_sleep(o, p->io.op))
 		io_defer(p);
 	else
 		io_submit(p, p->io.op != RNBD_OP_FLUSH);

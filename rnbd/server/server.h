@@ -89,6 +89,7 @@ struct rnbd_submitter {
  * @session_entry: in rnbd_session.openings
  * @export_entry: in rnbd_export.openings
  * @dev:	the block device, opened with this opening's mode
+ * @nowait:	REQ_NOWAIT can be relied on for reads and writes
  * @mode:	access mode
  * @id:		device id on the wire
  * @state:	under the lock of rnbd_session.devices
@@ -109,6 +110,7 @@ struct rnbd_opening {
 	struct list_head	session_entry;
 	struct list_head	export_entry;
 	struct compat_bdev	dev;
+	bool			nowait;
 	enum rnbd_access_mode	mode;
 	u32			id;
 	enum rnbd_opening_state	state;

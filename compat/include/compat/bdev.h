@@ -212,6 +212,9 @@ static inline void compat_bdev_close(struct compat_bdev *dev)
  * request does so in the submitter whatever the flag says. And a driver on top
  * of others passes the flag on; before 6.16 md took the members' "would wait"
  * for a write error and threw the member out of the array.
+ *
+ * Looks at the driver's tag set, which it may free when the disk is removed,
+ * open or not: to be asked when the device has just been opened.
  */
 static inline bool compat_bdev_nowait(struct block_device *bdev)
 {
