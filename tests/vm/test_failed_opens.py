@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A device that the server cannot open: a failed map leaves nothing, a failed re-open is repeated."""
+"""A device that the server cannot open: a failed map leaves nothing, a failed re-open is repeated.
+
+And a device whose name leads to another one.
+"""
 
 import json
 import re
@@ -165,3 +168,84 @@ def test_unmapped_while_it_is_tried(pair, modules):
         rnbd.unmap(pair, each)
     rnbd.unload(pair)
     rnbd.remove_null_blk(server, "tried")
+
+
+# ---- a name that leads to another disk
+
+NODES = "/sys/class/rnbd-server/ctl/devices"
+
+
+def disk_size(pair, disk):
+    """MiB of a disk of the client."""
+    return int(pair.client.read(f"/sys/block/{disk[5:]}/size")) >> 11
+
+
+def test_opened_again_as_another(pair, modules):
+    """Row D22: other blocks, a new cache, read-only: it stays closed; another size is taken over."""
+    rnbd.load(pair, **FAST)
+    pair.allow("I/O error, dev rnbd", "Buffer I/O error on dev rnbd")
+    server, session = pair.server, Session(pair)
+    devices = {name: rnbd.null_blk(server, name, size, **attributes) for name, size, attributes in (
+        ("plain", 16, {}), ("blocks", 16, {"blocksize": 4096}), ("cache", 16, {"cache_size": 2}),
+        ("larger", 32, {}))}
+
+    def lead_to(name):
+        server.run(f"ln -sfn {devices[name]} /tmp/same")
+
+    lead_to("plain")
+    disk = session.map("/tmp/same", [0])
+    for name, reason in (("blocks", "its logical block size was 512 and is 4096 now"),
+                         ("cache", "volatile write cache")):
+        position = pair.client.log.position()
+        lose_and_regain(pair, session, disk, lambda name=name: lead_to(name))
+        assert [line for line in pair.client.log.since(position)
+                if "stays closed" in line and reason in line]
+        # What the client does not want the server does not keep.
+        server.wait_for(f"! test -e {NODES}/{devices[name][5:]}", 10)
+        lead_to("plain")
+        multipath.wait_open(pair, disk, 40)
+        multipath.check_disk(pair.client, disk, 1)
+    lose_and_regain(pair, session, disk, lambda: server.run(f"blockdev --setro {devices['plain']}"))
+    server.run(f"blockdev --setrw {devices['plain']}")
+    multipath.wait_open(pair, disk, 40)
+    assert disk_size(pair, disk) == 16
+    session.do(0, "disconnect")
+    server.wait_for(f"! test -d /sys/class/rtrs-server/{session.name}", 30)
+    lead_to("larger")
+    session.do(0, "reconnect")
+    multipath.wait_open(pair, disk, 40)
+    pair.client.wait_for(lambda: disk_size(pair, disk) == 32, 10, "the disk has grown")
+    multipath.check_disk(pair.client, disk, 1)
+    rnbd.unmap(pair, disk)
+    rnbd.unload(pair)
+    for name in devices:
+        rnbd.remove_null_blk(server, name)
+
+
+def test_new_disk_under_an_old_name(pair, modules):
+    """Row B21: a disk that was removed and one that gets its name are two, also for who may write."""
+    rnbd.load(pair, **FAST)
+    pair.allow("I/O error, dev rnbd", "Buffer I/O error on dev rnbd")
+    server, before, after = pair.server, Session(pair), Session(pair)
+    device = rnbd.null_blk(server, "same", 16)
+    name = device[5:]
+    old = before.map(device, [0])
+    # Nobody tells the server that what it has open is removed.
+    for value in "01":
+        server.write("/sys/kernel/config/nullb/same/power", value)
+    assert server.exists(device), "the new disk has another name: this test tests nothing"
+    new = after.map(device, [0])
+    found = {path.split("/")[6]: path.split("/")[8] for path in server.glob(f"{NODES}/*/sessions/*")}
+    assert len(found) == 2 and found.pop(name) == after.name
+    (stale, owner), = found.items()
+    assert re.fullmatch(rf"{name}#\d+", stale) and owner == before.name
+    multipath.check_disk(pair.client, new, 1)
+    assert pair.client.run(f"dd if={old} of=/dev/null bs=4k count=1 iflag=direct",
+                           check=False).rc, "what was removed cannot be read"
+    server.wait_for(f"! test -e '{NODES}/{stale}'", 10)
+    multipath.check_disk(pair.client, new, 1)
+    rnbd.unmap(pair, old)
+    rnbd.unmap(pair, new)
+    rnbd.unmap(pair, before.map(device, [0]))
+    rnbd.unload(pair)
+    rnbd.remove_null_blk(server, "same")

@@ -126,7 +126,10 @@ def wrong_lines(pair, device):
 
 
 def right_lines(pair, device):
-    """Blanks around and between, doubled keys, numbers in any base, any order, name lengths."""
+    """Blanks around and between, doubled keys, numbers in any base, any order, name lengths.
+
+    Row D32: "ctl" is a session's name like any other.
+    """
     for line, session in (
             (f"\n  sessname=a  {PATH}   device_path={device}  \n\n", "a"),
             (f"sessname=zz sessname=b {PATH} device_path=/dev/q device_path={device} "
@@ -134,6 +137,7 @@ def right_lines(pair, device):
             (f"device_path={device} access_mode=rw dest_port=0x4d2 {PATH} sessname=c", "c"),
             (f"sessname=d {PATH} device_path={device} dest_port=02322 nr_poll_queues=1", "d"),
             (f"sessname={'e' * 254} {PATH} device_path={device}", "e" * 254),
+            (f"sessname=ctl {PATH} device_path={device}", "ctl"),
             (f"sessname=f path=ip:{SRC},ip:{DST} device_path=/{device}", "f"),
             (f"sessname=g path=ip:fd71:0::1 device_path={device[1:]}", "g")):
         pair.client.write(f"{rnbd.CTL}/map_device", line)
@@ -201,6 +205,28 @@ def test_foreign_protocol(pair, modules, foreign):
                        "does not speak this protocol") is None
         peer.kill()
     rnbd.unload(pair)
+
+
+def test_similar_names(pair, modules):
+    """Row D11: two names that differ in / and ! only: the second is refused and leaves nothing."""
+    rnbd.load(pair)
+    names = ("slash", "mark")
+    slash, mark = (rnbd.null_blk(pair.server, name, 16) for name in names)
+    pair.server.run(f"mkdir /tmp/a && ln -s {slash} /tmp/a/b && ln -s {mark} '/tmp/a!b'")
+    session = rnbd.new_session()
+    disk = rnbd.map_disk(pair, "/tmp/a/b", session)
+    before = devices(pair.client)
+    assert refused(pair, f"sessname={session} device_path=/tmp/a!b", "EEXIST", "!tmp!a!b") is None
+    assert devices(pair.client) == before
+    assert not pair.server.exists(f"/sys/class/rnbd-server/ctl/devices/{mark[5:]}")
+    # Over another session it has another name, and so has the same device.
+    others = [rnbd.map_disk(pair, "/tmp/a!b"),
+              rnbd.map_disk(pair, "/tmp/a/b", access_mode="migration")]
+    for each in (disk, *others):
+        rnbd.unmap(pair, each)
+    rnbd.unload(pair)
+    for name in names:
+        rnbd.remove_null_blk(pair.server, name)
 
 
 def test_session_name_in_use(pair, modules):
