@@ -142,6 +142,22 @@ def test_open_storm(pair, modules):
     end(pair, names)
 
 
+def test_creator_that_fails(pair, modules):
+    """Row D02: who waits for a session that somebody else tries to make hears how that ends."""
+    rnbd.load(pair, **FAST)
+    names, (device,) = disks_of(pair, "vain", 1)
+    for _ in range(forms.short_or_full(4, 40)):
+        session = rnbd.new_session()
+        # Nobody listens on that port.
+        makes = rnbd.map_line(pair, session, device, dest_port=1235)
+        waits = f"sessname={session} device_path={device}"
+        got = map_together(pair, [makes, waits, waits, makes])
+        assert "ECONNREFUSED" in got and set(got) <= {"ECONNREFUSED", "ENXIO"}, got
+        # The name is free again.
+        rnbd.unmap(pair, rnbd.map_disk(pair, device, session))
+    end(pair, names)
+
+
 # ---- the end of what is used
 
 @contextlib.contextmanager
@@ -238,6 +254,27 @@ def test_unmap_while_io_runs(pair, modules):
     disk = session.map(device, [0])
     multipath.check_disk(pair.client, disk, 1)
     rnbd.unmap(pair, disk)
+    end(pair, names)
+
+
+def test_unmap_with_few_buffers(pair, modules):
+    """Row D21: two disks want the same few buffers; one is unmapped by force, the other goes on."""
+    rnbd.load(pair, rtrs_server__sess_queue_depth=4, **FAST)
+    pair.allow("I/O error, dev rnbd", "Buffer I/O error on dev rnbd")
+    names, (device, other) = disks_of(pair, "few", 2, 64)
+    session = Session(pair)
+    beside = session.map(other, [0])
+    with multipath.verified_io(pair.client, beside, depth=16):
+        for _ in range(forms.short_or_full(2, 30)):
+            disk = session.map(device, [0])
+            fio = multipath.Fio(pair.client, disk, depth=16, options="")
+            pair.client.wait_for(lambda disk=disk: writes_done(pair, disk) > 50)
+            rnbd.unmap(pair, disk, "force")
+            fio.finish({errno.EIO, errno.ENOSPC, errno.ENODEV})
+            before = multipath.completed(pair.client, beside)
+            pair.client.wait_for(lambda before=before:
+                                 multipath.completed(pair.client, beside) > before + 50)
+    rnbd.unmap(pair, beside)
     end(pair, names)
 
 
