@@ -116,13 +116,16 @@ def test_disk_vanishes(loaded, kind):
 
 
 def test_read_only(loaded):
-    """access_mode=ro: readable, not writable."""
+    """Row D27: access_mode=ro: readable, not writable, and not to be made so."""
     pair = loaded
     device = rnbd.null_blk(pair.server, "readonly", 64)
     disk = rnbd.map_disk(pair, device, access_mode="ro")
     assert pair.client.read(f"/sys/block/{disk[5:]}/ro") == "1"
     assert pair.client.read(f"/sys/block/{disk[5:]}/rnbd/access_mode") == "ro"
     assert probe(pair, disk, "read", 0) == "OK"
+    assert probe(pair, disk, "write", 0) == "EPERM"
+    assert pair.client.run(f"blockdev --setrw {disk}", check=False).rc
+    assert pair.client.read(f"/sys/block/{disk[5:]}/ro") == "1"
     assert probe(pair, disk, "write", 0) == "EPERM"
     rnbd.unmap(pair, disk)
     rnbd.unload(pair)
@@ -144,7 +147,7 @@ def test_operations_the_disk_cannot_do(loaded):
 
 
 def test_search_path(pair, modules):
-    """dev_search_path with %SESSNAME%: each session sees its own disks."""
+    """Row B29: dev_search_path with %SESSNAME% in the middle: each session sees its own disks."""
     server = pair.server
     pair.setup_rxe()
     device = rnbd.null_blk(server, "search", 64)
@@ -163,3 +166,13 @@ def test_search_path(pair, modules):
     rnbd.unmap(pair, disk)
     rnbd.unload(pair)
     rnbd.remove_null_blk(server, "search")
+
+
+def test_path_that_is_too_long(pair, modules):
+    """Row B33: what is too long together with the search path is refused, not cut."""
+    rnbd.load(pair, rnbd_server__dev_search_path="/" + "d/" * 1990)
+    for length, wanted in ((100, errno.ENOENT), (200, errno.EINVAL)):
+        with pytest.raises(OSError) as caught:
+            rnbd.map_disk(pair, "n" * length)
+        assert caught.value.errno == wanted, length
+    rnbd.unload(pair)

@@ -13,6 +13,12 @@ QUEUE = ("logical_block_size", "physical_block_size", "write_cache", "fua", "dis
 # Logical blocks, MiB of write cache, discard
 KINDS = list(itertools.product((512, 4096), (0, 2), (0, 1)))
 MIB = 1 << 20
+# Heads, sectors, cylinders as HDIO_GETGEO tells them
+GEOMETRY = """
+import fcntl, struct, sys
+with open(sys.argv[1], "rb") as disk:
+    print(*struct.unpack("BBHL", fcntl.ioctl(disk, 0x301, bytes(16)))[:3])
+"""
 
 
 @pytest.fixture(name="loaded")
@@ -57,7 +63,10 @@ def discard_in_the_middle(pair, disk, device):
 
 
 def test_blocks_caches_and_discard(loaded):
-    """Every combination of block size, write cache and discard: same at both ends, and it works."""
+    """Every combination of block size, write cache and discard: same at both ends, and it works.
+
+    Row D23: the caches. Row D24: optimal_io_size. Row D26: a discard is one range.
+    """
     pair, session = loaded, rnbd.new_session()
     devices = [rnbd.null_blk(pair.server, f"kind{number}", 32, blocksize=block, cache_size=cache,
                              discard=discard)
@@ -69,6 +78,10 @@ def test_blocks_caches_and_discard(loaded):
         del here["discard_granularity"]
         here["discard"] = here.pop("discard_max_bytes") > 0
         assert here == expected(*kind), kind
+        hint, ranges = (int(pair.client.read(f"/sys/block/{disk[5:]}/queue/{key}"))
+                        for key in ("optimal_io_size", "max_discard_segments"))
+        assert hint % kind[0] == 0 and hint & (hint - 1) == 0, hint
+        assert ranges == 1
     jobs = [job for kind, disk in zip(KINDS, disks) for job in fio_jobs(disk, kind[0])]
     rnbd.fio(pair.client, None, *jobs)
     for (_, _, discard), device, disk in zip(KINDS, devices, disks):
@@ -104,9 +117,10 @@ def linear(server):
     return "/dev/mapper/piece"
 
 
-def emulated_blocks(server):
-    """A SCSI disk with logical blocks of 512 bytes in physical ones of 4096."""
-    server.run("modprobe sd_mod && modprobe scsi_debug dev_size_mb=16 physblk_exp=3 delay=0")
+def emulated_blocks(server, exponent=3):
+    """A SCSI disk with logical blocks of 512 bytes in physical ones of 4096 (or another size)."""
+    server.run("modprobe sd_mod && "
+               f"modprobe scsi_debug dev_size_mb=16 physblk_exp={exponent} delay=0")
     return "/dev/" + server.wait_for("ls /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/"
                                      "target*/*:*/block")
 
@@ -132,7 +146,10 @@ def last_block(pair, disk, device, size, block):
 
 @pytest.mark.newest
 def test_other_devices(loaded):
-    """A partition, a part of a disk, a loop device, 512e: same sizes at both ends, all of it usable."""
+    """A partition, a part of a disk, a loop device, 512e: same sizes at both ends, all of it usable.
+
+    Row D14: the geometry is that of the sectors of 512 bytes.
+    """
     pair, session = loaded, rnbd.new_session()
     devices = [make(pair.server) for make, _, _ in OTHERS]
     disks = [rnbd.map_disk(pair, device, session) for device in devices]
@@ -140,6 +157,7 @@ def test_other_devices(loaded):
         there = sizes(pair.server, device)
         assert sizes(pair.client, disk) == there
         assert there[1:] == [logical, physical]
+        assert pair.client.out(f"python3 -c '{GEOMETRY}' {disk}") == f"4 16 {there[0] // 512 // 64}"
         last_block(pair, disk, device, there[0], logical)
     rnbd.fio(pair.client, None, *(job for (_, block, _), disk in zip(OTHERS, disks)
                                   for job in fio_jobs(disk, block)))
@@ -148,6 +166,65 @@ def test_other_devices(loaded):
     rnbd.unload(pair)
     pair.server.run("dmsetup remove piece; losetup -D; modprobe -r scsi_debug")
     rnbd.remove_null_blk(pair.server, "below")
+
+
+@pytest.mark.newest
+def test_large_physical_blocks(loaded):
+    """Row B24: 64 KiB do not fit into OPEN_RSP: the client is told of 32 KiB, and it works."""
+    pair, server = loaded, loaded.server
+    device = emulated_blocks(server, 7)
+    there = sizes(server, device)
+    assert there[1:] == [512, 65536]
+    disk = rnbd.map_disk(pair, device)
+    assert sizes(pair.client, disk) == [there[0], 512, 32768]
+    last_block(pair, disk, device, there[0], 512)
+    rnbd.fio(pair.client, None, *fio_jobs(disk, 512))
+    rnbd.unmap(pair, disk)
+    rnbd.unload(pair)
+    server.run("modprobe -r scsi_debug")
+
+
+@pytest.mark.newest
+def test_resize(loaded):
+    """Row B35: what is no size is refused; the client believes any other; the server does not."""
+    pair, server = loaded, loaded.server
+    pair.allow("I/O error, dev rnbd", "Buffer I/O error on dev rnbd")
+    below = rnbd.null_blk(server, "below", 64)
+    large = rnbd.null_blk(server, "large", 16, blocksize=4096)
+    server.run("modprobe dm_mod; dmsetup create grows --table "
+               f"'0 32768 linear {below} 0' && dmsetup mknodes")
+    session = rnbd.new_session()
+    disk, disk4k = (rnbd.map_disk(pair, device, session) for device in ("/dev/mapper/grows", large))
+
+    def size(disk):
+        return pair.client.read(f"/sys/block/{disk[5:]}/size")
+
+    def resize(disk, sectors):
+        try:
+            pair.client.write(f"/sys/block/{disk[5:]}/rnbd/resize", str(sectors))
+        except OSError as error:
+            return errno.errorcode[error.errno]
+        return "OK"
+
+    for sectors, wanted in (("x", "EINVAL"), ("-1", "EINVAL"), ("1 2", "EINVAL"),
+                            (1 << 64, "ERANGE"), (1 << 62, "ERANGE"), (1 << 54, "ERANGE")):
+        assert (sectors, resize(disk, sectors)) == (sectors, wanted)
+    assert resize(disk4k, 32769) == "EINVAL" and size(disk4k) == "32768"
+    server.run(f"dmsetup suspend grows && dmsetup load grows --table '0 65536 linear {below} 0' && "
+               "dmsetup resume grows")
+    assert size(disk) == "32768", "the server tells nobody"
+    assert resize(disk, "0x10000\n") == "OK" and size(disk) == "65536"
+    last_block(pair, disk, "/dev/mapper/grows", 32 * MIB, 512)
+    assert resize(disk, 65544) == "OK"
+    result = pair.client.run(f"dd if={disk} of=/dev/null bs=512 skip=65543 count=1 iflag=direct",
+                             check=False)
+    assert result.rc and "Input/output error" in result.err
+    for each in (disk, disk4k):
+        rnbd.unmap(pair, each)
+    rnbd.unload(pair)
+    server.run("dmsetup remove grows")
+    for name in ("below", "large"):
+        rnbd.remove_null_blk(server, name)
 
 
 def test_zoned_device(loaded):
