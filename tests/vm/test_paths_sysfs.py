@@ -134,6 +134,39 @@ def test_server_disconnects(pair, modules):
     rnbd.unload(pair)
 
 
+def test_server_drops_both(pair, modules):
+    """Row D31: the second path goes when the first may be back: every disk leads to its device."""
+    rnbd.load(pair, **FAST)
+    pair.allow("I/O error, dev rnbd", "Buffer I/O error on dev rnbd")
+    session = Session(pair)
+    names = ["dropped0", "dropped1", "dropped2"]
+    devices = [rnbd.null_blk(pair.server, name, 4) for name in names]
+    disks = [session.map(device) for device in devices]
+
+    def reconnects():
+        return [int(session.read(path, "stats/reconnects").split()[0]) for path in (0, 1)]
+
+    for pause in forms.short_or_full((0, 0.5, 1), [number / 10 for number in range(30)]):
+        before = reconnects()
+        first, second = (f"/sys/class/rtrs-server/{session.name}/paths/{session.spec(path)}/disconnect"
+                         for path in (0, 1))
+        pair.server.run(f"echo 1 >{first}; sleep {pause}; echo 1 >{second}")
+        pair.client.wait_for(lambda before=before: all(
+            now > then for now, then in zip(reconnects(), before)), 60, "both paths are back")
+        for disk in disks:
+            multipath.wait_open(pair, disk, 40)
+        for disk, device in zip(disks, devices):
+            pair.client.run("head -c 4096 /dev/urandom >/tmp/block && dd if=/tmp/block "
+                            f"of={disk} bs=4k oflag=direct status=none")
+            pair.server.run(f"dd if={device} of=/tmp/block bs=4k count=1 iflag=direct status=none")
+            assert pair.server.get("/tmp/block") == pair.client.get("/tmp/block")
+    for disk in disks:
+        rnbd.unmap(pair, disk)
+    for name in names:
+        rnbd.remove_null_blk(pair.server, name)
+    rnbd.unload(pair)
+
+
 class Trace:
     """Our tracepoints in a guest."""
 

@@ -121,6 +121,28 @@ def test_server_is_killed(pair, modules, kernel):
 
 
 @pytest.mark.newest
+def test_server_is_loaded_under_a_client(pair, modules):
+    """Row B32: a client that tries all the time finds everything in place when it gets in."""
+    rnbd.load(pair, **FAST)
+    session = Session(pair)
+    device = rnbd.null_blk(pair.server, "reload", 16)
+    disk = session.map(device, [0])
+    state = f"/sys/block/{disk[5:]}/rnbd/state"
+    for _ in range(forms.short_or_full(3, 30)):
+        rnbd.remove_module(pair.server, "rnbd_server")
+        pair.client.wait_for(f"grep -qx closed {state}", 30)
+        job = pair.client.start_job(
+            f"until echo 1 >'{session.node(0, 'reconnect')}'; do :; done 2>/dev/null", 90)
+        pair.server.run("modprobe rnbd_server")
+        job.wait(100)
+        multipath.wait_open(pair, disk, 40)
+        assert pair.server.read(f"/sys/class/rnbd-server/ctl/devices/{device[5:]}/sessions/"
+                                f"{session.name}/mapping_path") == device
+        multipath.check_disk(pair.client, disk, 1)
+    end(pair, disk, "reload")
+
+
+@pytest.mark.newest
 def test_client_is_killed(pair, modules, kernel):
     """The client loses power, boots and maps under the name of before: soon it can."""
     rnbd.load(pair, **FAST)

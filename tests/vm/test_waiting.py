@@ -270,6 +270,31 @@ def test_io_timeout(pair, modules, kernel):
     end(pair, "timeout")
 
 
+def test_late_when_the_session_is_lost(pair, modules, kernel):
+    """io_timeout passes before the loss is noticed: what was on its way waits all the same."""
+    rnbd.load(pair, **FAST)
+    pair.allow(*NOISE)
+    session = Session(pair)
+    disk = session.map(rnbd.null_blk(pair.server, "late", 64), fast_io_fail_tmo=600)
+    # Twice as long as that is longer than the heartbeats take.
+    pair.client.write(f"/sys/block/{disk[5:]}/queue/io_timeout", "3000")
+    job = writer(pair.client, disk)
+    session.wait_traffic(0)
+    cables(pair, False)
+    pair.client.wait_for(f"grep -qx closed /sys/block/{disk[5:]}/rnbd/state", 30)
+    # A request that failed would have ended it by now.
+    with pytest.raises(AssertionError):
+        pair.client.wait_for(lambda: not job.running, 5)
+    cables(pair, True)
+    multipath.wait_open(pair, disk, 120)
+    session.wait_traffic(0)
+    assert job.running
+    job.kill()
+    job.wait(20, check=False)
+    rnbd.unmap(pair, disk)
+    end(pair, "late")
+
+
 @pytest.mark.newest
 @pytest.mark.full
 def test_unmap_of_a_hung_disk(pair, modules, kernel):
