@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Ours with mainline's, in both roles and both modes of the server, and on all kernels.
 
-Each test is a cell of the table that `make matrix` prints.
+Each test is a cell of the table that `make matrix` prints.  Row B23: write zeroes.
 """
 
 import pytest

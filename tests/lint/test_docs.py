@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""docs/ABI against the code: every file in sysfs has its entry, every entry has its file."""
+"""docs/ against the code.
+
+Every file in sysfs has its entry in ABI/, every entry has its file; what known-bugs.md names exists.
+"""
 
 import re
 from pathlib import Path
@@ -179,3 +182,81 @@ def test_links_lead_somewhere():
             if not target.exists() or anchor and anchor not in anchors(target.read_text()):
                 broken.append(f"{path.relative_to(ROOT)}: {name}#{anchor}")
     assert not broken
+
+
+# ---- known-bugs.md
+
+# Ids of each section, in order
+ROWS = [[f"{letter}{number:02}" for number in range(1, last + 1)]
+        for letter, last in (("B", 37), ("D", 32))]
+# `file: name` or `file: name()`, or a file alone
+NAMED = re.compile(r"`((?:rnbd|rtrs|compat|tests|docs)/[\w./-]+)(?:: (\w+)(\(\))?)?`")
+
+
+def bug_rows(text):
+    """[(id, last column)] of all tables."""
+    return re.findall(r"^\| ([A-Z]\d+) \|[^|]*\| (.*) \|$", text, re.M)
+
+
+def defines(path, text, name, is_function):
+    """Is there such a test, or such a function, in a file?"""
+    if path.startswith("tests/") == is_function:
+        return False
+    if path.endswith(".py"):
+        return bool(re.search(rf"^def {name}\(", text, re.M))
+    if not is_function:
+        return f"cmocka_unit_test({name})" in text
+    # The line of a definition begins with its type and does not end as a declaration does.
+    return bool(re.search(rf"^[a-z][\w *]*\b{name}\([^;]*?\)\s*\{{", text, re.M))
+
+
+def bug_troubles(row, column, read):
+    """What is wrong with a row; read gives the text of a file, or None."""
+    wrong, tests = [], []
+    for path, name, call in NAMED.findall(column):
+        text = read(path)
+        if text is None or name and not defines(path, text, name, bool(call)):
+            wrong.append(f"{row}: there is no {path}: {name}{call}")
+        elif path.startswith("tests/"):
+            tests.append(text)
+    if not tests and not re.search(r"\*\*not ruled out\*\*|\*\*no test\*\*|^n/a", column):
+        wrong.append(f"{row}: no test, and no word about that")
+    if tests and not any(re.search(rf"\b{row}\b", text) for text in tests):
+        wrong.append(f"{row}: no test says that it is about it")
+    return wrong
+
+
+def test_known_bugs():
+    """Every row is there once, in order; files, tests and functions exist; tests name their rows."""
+    def read(path):
+        return (ROOT / path).read_text() if (ROOT / path).is_file() else None
+
+    rows = bug_rows((ROOT / "docs/known-bugs.md").read_text())
+    assert [row for row, _ in rows] == sum(ROWS, [])
+    wrong = [text for row, column in rows for text in bug_troubles(row, column, read)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_trouble_of_a_row_is_noticed():
+    """So that the test above can fail."""
+    files = {"rnbd/a.c": "int there(void);\n\n\treturn called(1);\n"
+                         "static int there_too(int a,\n\t\t     int b)\n{\n}\n",
+             "tests/vm/test_a.py": '    """Row B01."""\n\ndef test_it(pair):\n    helper(1)\n',
+             "tests/unit/test_a.c": "cmocka_unit_test(listed),"}
+    assert bug_rows("| row | a | b |\n|---|---|---|\n| B01 | what | `x` and y |\n") == \
+        [("B01", "`x` and y")]
+    for row, column, expected in (
+            ("B01", "`rnbd/a.c: there_too()`: so; `tests/vm/test_a.py: test_it`", 0),
+            ("B01", "`rnbd/a.c: there()`; `tests/vm/test_a.py: test_it`", 1),
+            ("B01", "`rnbd/a.c: called()`; `tests/vm/test_a.py: test_it`", 1),
+            ("B01", "`rnbd/b.c`; `tests/vm/test_a.py: test_it`", 1),
+            ("B01", "`tests/vm/test_a.py: test_it()`", 2),
+            ("B01", "`tests/vm/test_a.py: test_other`", 2),
+            ("B01", "`tests/vm/test_a.py: helper`", 2),
+            ("B02", "`tests/vm/test_a.py: test_it`", 1),
+            ("B01", "`tests/unit/test_a.c: listed`, `tests/vm/test_a.py: test_it`", 0),
+            ("B01", "`tests/unit/test_a.c: cmocka`, `tests/vm/test_a.py: test_it`", 1),
+            ("B01", "`rnbd/a.c: there_too()`", 1),
+            ("B01", "`rnbd/a.c: there_too()`; **no test**", 0),
+            ("B01", "**not ruled out**: no", 0), ("B01", "n/a, not ours", 0), ("B01", "surely", 1)):
+        assert len(bug_troubles(row, column, files.get)) == expected, column

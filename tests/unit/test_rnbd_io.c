@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* IO: vectors, and every operation against direction and data it came with */
+/*
+ * IO: vectors, and every operation against direction and data it came with.
+ * Known bugs: B01, B02, B10, B15, B17, B18, B22.
+ */
 #include "unit.h"
 
 static const struct {

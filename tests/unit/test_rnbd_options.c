@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The option string of map_device: every key, every way to get it wrong */
+/*
+ * The option string of map_device: every key, every way to get it wrong.
+ * Known bugs: D15, D17.
+ */
 #include "unit.h"
 
 #include "rnbd/client/options.h"

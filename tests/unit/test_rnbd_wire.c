@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* SESS_INFO, OPEN, OPEN_RSP, CLOSE: vectors, bounds, names, odd devices */
+/*
+ * SESS_INFO, OPEN, OPEN_RSP, CLOSE: vectors, bounds, names, odd devices.
+ * Known bugs: B10, B11, B24, D12, D22, D25.
+ */
 #include "unit.h"
 
 static void msg_type(void **state)

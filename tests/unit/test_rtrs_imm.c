@@ -186,7 +186,7 @@ static void io_rsp_vectors(void **state)
 	}
 }
 
-/* Errnos that nine bits cannot hold are not cut, they become EIO */
+/* Known bug B19: errnos that nine bits cannot hold are not cut, they become EIO */
 static void io_rsp_large_errno(void **state)
 {
 	(void)state;

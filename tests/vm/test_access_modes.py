@@ -129,7 +129,7 @@ class Table:
 
 
 def test_three_clients(pair, modules):
-    """Every ordered triple of modes; one of them leaves (long: each of them), the others ask again."""
+    """Row B36: every ordered triple of modes; one (long: each) leaves, the others ask again."""
     rnbd.load(pair, **FAST)
     device = rnbd.null_blk(pair.server, "modes", 4)
     table = Table(pair, device, [RawUser(pair, device) for _ in range(3)])
@@ -172,7 +172,7 @@ def test_one_client_twice(pair, modules):
 
 
 def test_writers_that_vanish(pair, modules):
-    """A client that dies without CLOSE is no writer any more."""
+    """Row B36: a client that dies without CLOSE is no writer any more."""
     rnbd.load(pair, **FAST)
     device = rnbd.null_blk(pair.server, "modes", 4)
     last = RawUser(pair, device)

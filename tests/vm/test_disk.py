@@ -42,7 +42,7 @@ CHECKS = {"ext4": "e2fsck -fn", "xfs": "xfs_repair -n", "btrfs": "btrfs check"}
 
 @pytest.mark.parametrize("filesystem", CHECKS)
 def test_filesystem_keeps_a_tree(loaded, filesystem):
-    """mkfs, copy 5,000 files (short: 1,000), unmount, check, mount again: the same checksums."""
+    """Row B20: mkfs, copy 5,000 files (short: 1,000), unmount, check, mount: the same checksums."""
     pair, client = loaded, loaded.client
     device = rnbd.null_blk(pair.server, "fs", 512)
     disk = rnbd.map_disk(pair, device)
@@ -115,7 +115,7 @@ def test_fio_verifies(pair, modules, backing, invalidate, memory):
 
 
 def test_map_and_unmap_again_and_again(loaded):
-    """Map and unmap 50 times: works every time, memory use stays."""
+    """Rows D03, D05: map and unmap 50 times: works every time, memory use stays."""
     pair = loaded
     device = rnbd.null_blk(pair.server, "again", 64)
     rounds = forms.short_or_full(10, 50)
@@ -132,7 +132,7 @@ def test_map_and_unmap_again_and_again(loaded):
 
 
 def test_load_and_unload_again_and_again(pair, modules):
-    """Load, map, unmap and unload everything 20 times: memory use stays."""
+    """Row D08: load, map, unmap and unload everything 20 times, at once: memory use stays."""
     device = rnbd.null_blk(pair.server, "reload", 64)
     rounds = forms.short_or_full(5, 20)
     before = {}
@@ -147,7 +147,7 @@ def test_load_and_unload_again_and_again(pair, modules):
 
 
 def test_unload_with_a_mapped_disk(pair, modules):
-    """Unloading the client unmaps its disks, unloading the server drops its clients."""
+    """Rows D03, D08: unloading the client unmaps its disks, unloading the server drops its clients."""
     rnbd.load(pair)
     device = rnbd.null_blk(pair.server, "unload", 64)
     rnbd.map_disk(pair, device)

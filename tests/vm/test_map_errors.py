@@ -159,6 +159,7 @@ def test_map_lines(pair, modules):
     """Wrong lines and right ones, while another one waits for a neighbour that does not answer.
 
     That one ends with EHOSTUNREACH or ETIMEDOUT within 35 s, and can be interrupted.
+    Row D10: addresses where nobody is. Rows D16, D17: order, errnos and reasons.
     """
     rnbd.load(pair)
     device = rnbd.null_blk(pair.server, "lines", 64)

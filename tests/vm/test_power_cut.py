@@ -177,7 +177,7 @@ class Writer:
 
 @pytest.mark.parametrize("who", ["nobody", "server", *forms.short_or_full([], ["client"])])
 def test_acknowledged_writes(pair, modules, kernel, who):
-    """Everything acknowledged before a power cut is there; not so if somebody ignores flushes."""
+    """Row B22: what was acknowledged before a power cut is there; not so if somebody ignores flushes."""
     rnbd.load(pair, **FAST)
     logged = Logged(pair)
     pair.client.put("/tmp/writer.py", WRITER)

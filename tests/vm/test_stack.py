@@ -228,6 +228,7 @@ def test_shell_script_again_and_again(loaded):
     """Map, find by session name, unmap 100 times (short: 20) with nothing but a shell and sysfs.
 
     Loop devices, one with a file and one without; a session with a similar name has a disk, too.
+    Row D30: numbers change, session and mapping_path do not.
     """
     pair, server = loaded, loaded.server
     device = rnbd.loop(server, 8)

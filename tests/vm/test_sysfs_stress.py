@@ -229,7 +229,10 @@ def writes_done(pair, disk):
 
 
 def test_unmap_while_io_runs(pair, modules):
-    """Unmapped by force under load: I/O fails, the device is gone at the server, and maps again."""
+    """Unmapped by force under load: I/O fails, the device is gone at the server, and maps again.
+
+    Row D28: who has the disk open still can wait for nothing. Row D29: EBUSY if it is not forced.
+    """
     rnbd.load(pair, **FAST)
     pair.allow("I/O error, dev rnbd", "Buffer I/O error on dev rnbd")
     names, (device,) = disks_of(pair, "used", 1, 64)
@@ -307,7 +310,7 @@ def test_force_close_while_io_runs(pair, modules):
 
 @pytest.mark.parametrize("beside", ["nothing", "unmap", "disconnect"])
 def test_force_close_by_many(pair, modules, beside):
-    """Rows B07, B25: sixteen writers close one device while its client unmaps it, or leaves."""
+    """Rows B07, B25, B26, B27: sixteen writers close one device while its client unmaps it, or leaves."""
     rnbd.load(pair, **FAST)
     names, (device, other) = disks_of(pair, "sixteen", 2)
     session = Session(pair)
@@ -332,6 +335,27 @@ def test_force_close_by_many(pair, modules, beside):
             multipath.wait_open(pair, anchor, 20)
         if beside != "unmap":
             rnbd.unmap(pair, disk)
+    rnbd.unmap(pair, anchor)
+    end(pair, names)
+
+
+def test_map_that_is_interrupted(pair, modules):
+    """Row D09: the answer to OPEN comes when nobody waits for it: what it has opened is closed."""
+    rnbd.load(pair, **FAST)
+    names, (device, other) = disks_of(pair, "tardy", 2)
+    session = Session(pair)
+    anchor = session.map(other, [0])
+    line = rnbd.map_line(pair, session.name, device)
+    for _ in range(forms.short_or_full(2, 20)):
+        position = pair.server.log.position()
+        with multipath.netem(pair.server, 0, "delay 1000ms"):
+            pair.client.run(f"echo '{line}' >{rnbd.CTL}/map_device & sleep 0.2; kill -9 $!; wait",
+                            check=False)
+            assert pair.server.log.wait_for(f"opened {device} rw", position, 20)
+            pair.server.wait_for(
+                f"! test -e /sys/class/rnbd-server/ctl/devices/{device[5:]}", 20)
+        assert pair.client.glob("/sys/block/rnbd*") == [f"/sys/block/{anchor[5:]}"]
+        rnbd.unmap(pair, session.map(device, [0]))
     rnbd.unmap(pair, anchor)
     end(pair, names)
 
@@ -381,7 +405,10 @@ EXPECTED = {
 
 @pytest.mark.kernels(*forms.short_or_full(["6.1", "6.12"], ["6.1", "6.12", "6.12-debug"]))
 def test_everything_at_once(pair, modules, kernel):
-    """Eight processes map, unmap, remap, resize, read and disconnect for a minute (short: 10 s)."""
+    """Eight processes map, unmap, remap, resize, read and disconnect for a minute (short: 10 s).
+
+    Row D07: maps while the only path is lost.
+    """
     rnbd.load(pair, rtrs_server__sess_queue_depth=64, **FAST)
     pair.allow("I/O error, dev rnbd", "Buffer I/O error on dev rnbd")
     names, devices = disks_of(pair, "chaos", 3)

@@ -94,7 +94,7 @@ def end(pair, *names):
 
 @pytest.mark.newest
 def test_filesystem_survives_a_server_reboot(pair, modules, kernel):
-    """A mounted ext4 with verified I/O on it; the server loses power and boots: no error at all."""
+    """Row D19: a mounted ext4 with verified I/O; the server loses power and boots: no error at all."""
     rnbd.load(pair, **FAST)
     session = Session(pair)
     begin = pair.client.log.position()
@@ -126,7 +126,7 @@ def test_filesystem_survives_a_server_reboot(pair, modules, kernel):
 
 
 def test_what_ends_a_wait(pair, modules, kernel):
-    """The time; 0 written to fast_io_fail_tmo; a forced unmap; the session's return."""
+    """Row D19: the time; 0 written to fast_io_fail_tmo; a forced unmap; the session's return."""
     rnbd.load(pair, **FAST)
     pair.allow(*NOISE)
     session = Session(pair)
@@ -231,7 +231,7 @@ def test_writes_through_while_it_may_wait(pair, modules):
 
 
 def test_io_timeout(pair, modules, kernel):
-    """queue/io_timeout: the path is declared bad and the request fails over; then it fails."""
+    """Row D20: queue/io_timeout: the path is declared bad and the request fails over; then it fails."""
     rnbd.load(pair, **FAST)
     pair.allow(*NOISE)
     session = Session(pair)
@@ -271,7 +271,7 @@ def test_io_timeout(pair, modules, kernel):
 
 
 def test_late_when_the_session_is_lost(pair, modules, kernel):
-    """io_timeout passes before the loss is noticed: what was on its way waits all the same."""
+    """Row D19: io_timeout passes before the loss is noticed: what was on its way waits all the same."""
     rnbd.load(pair, **FAST)
     pair.allow(*NOISE)
     session = Session(pair)
@@ -298,7 +298,7 @@ def test_late_when_the_session_is_lost(pair, modules, kernel):
 @pytest.mark.newest
 @pytest.mark.full
 def test_unmap_of_a_hung_disk(pair, modules, kernel):
-    """The server's disk answers nothing any more: unmapping by force ends all the same."""
+    """Row D20: the server's disk answers nothing any more: unmapping by force ends all the same."""
     rnbd.load(pair, **FAST)
     pair.allow(*NOISE)
     session = Session(pair)
@@ -320,7 +320,7 @@ def test_unmap_of_a_hung_disk(pair, modules, kernel):
 @pytest.mark.newest
 @pytest.mark.full
 def test_map_of_a_hung_disk(pair, modules, kernel):
-    """A disk that is opened, but whose partition table cannot be read: mapping it ends."""
+    """Row D20: a disk is opened, but its partition table cannot be read: mapping it ends."""
     rnbd.load(pair, **FAST)
     pair.allow(*NOISE)
     session = Session(pair)
