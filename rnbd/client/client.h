@@ -201,6 +201,7 @@ struct rnbd_dev {
 
 /* main.c */
 extern struct workqueue_struct *rnbd_wq;
+extern struct workqueue_struct *rnbd_timer_wq;
 extern int rnbd_major;
 void rnbd_object_get(void);
 void rnbd_object_put(void);

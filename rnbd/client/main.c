@@ -14,7 +14,9 @@
 
 #include "compat/core.h"
 
+/* For what may wait for a server, and for what must not wait for that */
 struct workqueue_struct *rnbd_wq;
+struct workqueue_struct *rnbd_timer_wq;
 int rnbd_major;
 
 /* Devices and ctl: what a release function will free */
@@ -46,15 +48,20 @@ static void rnbd_objects_wait(void)
 
 static int __init rnbd_client_init(void)
 {
-	int err;
+	int err = -ENOMEM;
 
-	rnbd_wq = alloc_workqueue("rnbd_clt_wq", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	rnbd_wq = alloc_workqueue("rnbd_clt_wq", WQ_UNBOUND | WQ_MEM_RECLAIM,
+				  WQ_MAX_ACTIVE);
 	if (!rnbd_wq)
-		return -ENOMEM;
+		return err;
+	rnbd_timer_wq = alloc_workqueue("rnbd_clt_timer_wq",
+					WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!rnbd_timer_wq)
+		goto err_wq;
 	rnbd_major = register_blkdev(0, "rnbd");
 	if (rnbd_major < 0) {
 		err = rnbd_major;
-		goto err_wq;
+		goto err_timer_wq;
 	}
 	err = rnbd_sysfs_init();
 	if (err)
@@ -64,6 +71,8 @@ static int __init rnbd_client_init(void)
 err_sysfs:
 	rnbd_objects_wait();
 	unregister_blkdev(rnbd_major, "rnbd");
+err_timer_wq:
+	destroy_workqueue(rnbd_timer_wq);
 err_wq:
 	destroy_workqueue(rnbd_wq);
 	return err;
@@ -76,6 +85,7 @@ static void __exit rnbd_client_exit(void)
 	rnbd_sysfs_exit();
 	rnbd_objects_wait();
 	unregister_blkdev(rnbd_major, "rnbd");
+	destroy_workqueue(rnbd_timer_wq);
 	destroy_workqueue(rnbd_wq);
 }
 

@@ -87,7 +87,7 @@ void rnbd_wait_begin(struct rnbd_dev *dev)
 	WRITE_ONCE(dev->waiting, true);
 	blk_mq_quiesce_queue_nowait(dev->disk->queue);
 	dev->closed_at = jiffies;
-	mod_delayed_work(rnbd_wq, &dev->wait_end, wait_left(dev));
+	mod_delayed_work(rnbd_timer_wq, &dev->wait_end, wait_left(dev));
 	rnbd_info(dev, "I/O waits up to %u s for the session to return\n",
 		  dev->fail_tmo);
 }
@@ -123,7 +123,7 @@ static void wait_end_work(struct work_struct *work)
 
 		/* It may meet another wait than the one it was queued for. */
 		if (left) {
-			queue_delayed_work(rnbd_wq, &dev->wait_end, left);
+			queue_delayed_work(rnbd_timer_wq, &dev->wait_end, left);
 		} else {
 			rnbd_err(dev, "the session has not returned within %u s: I/O fails until it does\n",
 				 dev->fail_tmo);
@@ -176,7 +176,7 @@ int rnbd_wait_set(struct rnbd_dev *dev, unsigned int secs)
 	mutex_lock(&dev->lock);
 	WRITE_ONCE(dev->fail_tmo, secs);
 	if (dev->waiting)
-		mod_delayed_work(rnbd_wq, &dev->wait_end, wait_left(dev));
+		mod_delayed_work(rnbd_timer_wq, &dev->wait_end, wait_left(dev));
 	mutex_unlock(&dev->lock);
 	return 0;
 }
@@ -201,7 +201,7 @@ static void reap_work(struct work_struct *work)
 
 	blk_mq_tagset_busy_iter(&dev->sess->tag_set,
 				compat_tag_iter(reap_one), dev);
-	queue_delayed_work(rnbd_wq, &dev->reap, REAP_AGAIN);
+	queue_delayed_work(rnbd_timer_wq, &dev->reap, REAP_AGAIN);
 }
 
 /**
@@ -213,7 +213,7 @@ static void reap_work(struct work_struct *work)
  */
 void rnbd_reap_begin(struct rnbd_dev *dev, unsigned int secs)
 {
-	queue_delayed_work(rnbd_wq, &dev->reap, secs * HZ);
+	queue_delayed_work(rnbd_timer_wq, &dev->reap, secs * HZ);
 }
 
 /**

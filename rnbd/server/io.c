@@ -44,7 +44,7 @@ static void io_defer(struct rnbd_server_op *p)
 	idle = find_first_zero_bit(&o->busy, RNBD_SUBMITTERS);
 	if (idle < RNBD_SUBMITTERS) {
 		__set_bit(idle, &o->busy);
-		queue_work(rnbd_io_wq, &o->submitter[idle].work);
+		queue_work(o->session->io_wq, &o->submitter[idle].work);
 	}
 	spin_unlock_irqrestore(&o->defer_lock, flags);
 }

@@ -54,7 +54,6 @@ MODULE_PARM_DESC(dev_search_path,
 		 "directory below which clients' device names are looked up; %SESSNAME% in it stands for the session's name (default: /)");
 
 struct workqueue_struct *rnbd_admin_wq;
-struct workqueue_struct *rnbd_io_wq;
 static struct rtrs_server *server;
 
 /* Objects whose last reference is dropped by a kobject's release */
@@ -97,11 +96,6 @@ static int __init rnbd_server_init(void)
 					WQ_MAX_ACTIVE);
 	if (!rnbd_admin_wq)
 		return err;
-	rnbd_io_wq = alloc_workqueue("rnbd_server_io",
-				     WQ_UNBOUND | WQ_MEM_RECLAIM,
-				     WQ_MAX_ACTIVE);
-	if (!rnbd_io_wq)
-		goto destroy_admin_wq;
 	err = rnbd_sysfs_create();
 	if (err) {
 		pr_err("no sysfs nodes: %pe\n", ERR_PTR(err));
@@ -119,8 +113,6 @@ destroy_sysfs:
 	rnbd_sysfs_destroy();
 wait_objects:
 	wait_var_event(&objects, !atomic_read(&objects));
-	destroy_workqueue(rnbd_io_wq);
-destroy_admin_wq:
 	destroy_workqueue(rnbd_admin_wq);
 	return err;
 }
@@ -130,7 +122,6 @@ static void __exit rnbd_server_exit(void)
 	rtrs_server_close(server);
 	rnbd_sysfs_destroy();
 	wait_var_event(&objects, !atomic_read(&objects));
-	destroy_workqueue(rnbd_io_wq);
 	destroy_workqueue(rnbd_admin_wq);
 }
 

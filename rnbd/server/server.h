@@ -41,6 +41,8 @@
  * @open_lock:	guards @open_ops; innermost
  * @open_ops:	OPEN messages not yet looked at
  * @open_work:	handles them one by one
+ * @io_wq:	where submissions of its openings may sleep: however many of its
+ *		disks hang, those of other clients do not notice
  */
 struct rnbd_session {
 	char			name[RTRS_NAME_LEN];
@@ -51,6 +53,7 @@ struct rnbd_session {
 	spinlock_t		open_lock;
 	struct list_head	open_ops;
 	struct work_struct	open_work;
+	struct workqueue_struct	*io_wq;
 };
 
 /**
@@ -165,7 +168,6 @@ const char *rnbd_access_name(enum rnbd_access_mode mode);
 /* main.c */
 extern char rnbd_search_path[PATH_MAX];
 extern struct workqueue_struct *rnbd_admin_wq;
-extern struct workqueue_struct *rnbd_io_wq;
 void rnbd_object_get(void);
 void rnbd_object_put(void);
 

@@ -20,6 +20,7 @@
 #include <linux/slab.h>
 #include <linux/uio.h>
 
+#include "compat/core.h"
 #include "rnbd/server/server.h"
 
 /**
@@ -223,9 +224,18 @@ int rnbd_session_request(void *priv, struct rtrs_op *op)
 int rnbd_session_connected(struct rtrs_server_session *rtrs, void **priv)
 {
 	struct rnbd_session *sess = kzalloc(sizeof(*sess), GFP_KERNEL);
+	static atomic_t number;
 
 	if (!sess)
 		return -ENOMEM;
+	/* By number: a session's name may be longer than that of a work queue. */
+	sess->io_wq = alloc_workqueue("rnbd_server_io%u",
+				      WQ_UNBOUND | WQ_MEM_RECLAIM,
+				      WQ_MAX_ACTIVE, atomic_inc_return(&number));
+	if (!sess->io_wq) {
+		kfree(sess);
+		return -ENOMEM;
+	}
 	strscpy(sess->name, rtrs_server_session_name(rtrs), sizeof(sess->name));
 	xa_init_flags(&sess->devices, XA_FLAGS_ALLOC);
 	INIT_LIST_HEAD(&sess->openings);
@@ -249,6 +259,7 @@ void rnbd_session_disconnected(void *priv)
 	/* It has answered its last message, but may not have returned yet. */
 	flush_work(&sess->open_work);
 	rnbd_opening_close_all(sess);
+	destroy_workqueue(sess->io_wq);
 	xa_destroy(&sess->devices);
 	kfree(sess);
 }

@@ -12,6 +12,7 @@
 #include <linux/module.h>
 #include <linux/overflow.h>
 #include <linux/random.h>
+#include <linux/uio.h>
 #include <linux/workqueue.h>
 
 /*
@@ -44,6 +45,12 @@
 #ifndef struct_size_t
 #define struct_size_t(type, member, count) \
 	struct_size((type *)NULL, member, count)
+#endif
+
+/* Likewise; the directions of an iterator had other names before 6.2. */
+#ifndef ITER_DEST
+#define ITER_SOURCE	WRITE
+#define ITER_DEST	READ
 #endif
 
 #if !HAVE_SYSTEM_DFL_WQ
