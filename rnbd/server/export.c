@@ -289,10 +289,11 @@ static int check_access(struct rnbd_export *e, struct rnbd_opening *o)
 
 	if (o->mode == RNBD_ACCESS_RO || e->writers < max_writers)
 		return 0;
-	pr_err_ratelimited("%s: refused to open %s (%pg) %s: %u other %s it\n",
+	pr_err_ratelimited("%s: refused to open %s (%pg) %s: %s it\n",
 			   o->session->name, o->name, e->bdev,
-			   rnbd_access_name(o->mode), e->writers,
-			   e->writers == 1 ? "writes to" : "write to");
+			   rnbd_access_name(o->mode),
+			   e->writers == 1 ? "another client writes to" :
+					     "two clients write to");
 	return -EPERM;
 }
 

@@ -60,6 +60,9 @@ static void clear_port(struct sockaddr_storage *ss)
  * Waiting
  */
 
+static const char no_device[] =
+	"this machine has no RDMA device at the address that leads to the server";
+
 /* Why is the path not CONNECTING any more? */
 static int connect_error(struct client_path *path)
 {
@@ -247,6 +250,11 @@ static int cm_handler(struct rdma_cm_id *cm_id, struct rdma_cm_event *ev)
 		on_reject(conn, ev);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
+		if (ev->status == -ENODEV) {
+			client_path_error(path, -ENODEV, "%s", no_device);
+			break;
+		}
+		fallthrough;
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
 		client_path_error(path, -EHOSTUNREACH,
@@ -337,7 +345,8 @@ static int resolve(struct client_conn *conn, unsigned long deadline)
 				(struct sockaddr *)&addr->dst,
 				CLIENT_ADDR_TIMEOUT_MS);
 	if (err)
-		return fail(path, err, "the address is impossible here");
+		return fail(path, err, "%s", err == -ENODEV ? no_device :
+			    "the address is impossible here");
 	err = wait_phase(conn, CLIENT_PHASE_ADDR, deadline,
 			 "the address of the server");
 	if (!err && conn->base.cid == 0)

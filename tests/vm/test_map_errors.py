@@ -146,6 +146,20 @@ def right_lines(pair, device):
         rnbd.unmap(pair, f"/dev/{name}")
 
 
+def test_no_rdma_device(pair, modules):
+    """What a beginner sees who forgot `rdma link add`: ENODEV, and the log says what is missing."""
+    rnbd.load(pair)
+    pair.client.run("rdma link delete rxe0")
+    says = "no RDMA device at the address"
+    bad = [refused(pair, f"sessname=x path={path} {NONE}", "ENODEV", says)
+           for path in (f"ip:{DST}", f"ip:{SRC},ip:{DST}")]
+    assert not any(bad), bad
+    pair.client.setup_rxe(0)
+    disk = rnbd.map_disk(pair, "/dev/disk/vmlab/data")
+    rnbd.unmap(pair, disk)
+    rnbd.unload(pair)
+
+
 def silent(pair, number):
     """Start to map from a neighbour that does not answer; returns once it is being tried."""
     job = pair.client.start_job(f"echo sessname=silent{number} path=ip:192.168.71.{number} {NONE} "
