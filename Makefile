@@ -28,6 +28,13 @@ clean:
 	rm -rf $(BUILD)
 
 ##
+## Packages (into build/packages; the same bytes whenever and wherever they are built)
+##   make deb           rnbd-dkms and rnbd-tools for Debian and its relatives
+##   make rpm           the same for Fedora, RHEL and their relatives
+deb rpm:
+	@tools/package $@
+
+##
 ## Seeing it work (Debian 12, root; nothing is loaded on this machine)
 ##   make demo          two virtual machines, one disk, step by step in words
 demo: setup
@@ -74,4 +81,4 @@ setup:
 		DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends python3 >/dev/null; }
 	@$(PYTHON) tests/vm/vm setup
 
-.PHONY: help modules clean demo shell check check-full matrix unit fuzz lint setup
+.PHONY: help modules clean deb rpm demo shell check check-full matrix unit fuzz lint setup
