@@ -20,7 +20,7 @@ from vmlab import pair as vmlab_pair
 from vmlab import session as vmlab_session
 
 LOGS = host.BUILD / "test-logs"
-ORDER = ("unit", "probes", "lint", "fuzz", "vm", "interop")
+ORDER = ("unit", "probes", "lint", "fuzz", "packaging", "vm", "interop")
 
 _machines = vmlab_session.Session()
 _matrix = vmlab_matrix.Matrix()

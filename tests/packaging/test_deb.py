@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The life of the Debian packages on each suite: install, upgrade, a new kernel, remove, purge."""
+
+import re
+
+import pytest
+
+import packages
+import roots
+from vmlab import modules
+
+
+class Life:
+    """A root into which packages are installed, step by step."""
+
+    def __init__(self, base, root, built):
+        self.base = base
+        self.root = root
+        self.refused = not roots.supported(base.release)
+        self.before = root.files()
+        names = root.give(packages.deb(built, "rnbd-dkms"), packages.deb(built, "rnbd-tools"))
+        self.output = root.run(f"{roots.APT} install " + " ".join(f"./{name}" for name in names))[1]
+
+    def status(self):
+        """What dkms has installed: {(version, kernel)}."""
+        found = roots.installed(self.root.run("dkms status")[1])
+        assert {name for name, _, _ in found} <= {"rnbd"}
+        return {(version, kernel) for _, version, kernel in found}
+
+    def modinfo(self, field, kernel):
+        """A field of each of our modules, as modprobe would find them; -n: their paths."""
+        option = field if field.startswith("-") else f"-F {field}"
+        return self.root.run("".join(f"modinfo -k {kernel} {option} {name} && "
+                                     for name in modules.OURS) + "true")[1].split()
+
+
+@pytest.fixture(name="life", scope="module")
+def life_fixture(base, built, scratch):
+    """Packages installed where mainline has a module of the same name."""
+    root = base.root(scratch.new(), keeps=True)
+    root.run(f"cd /usr/lib/modules/{base.release}/kernel/drivers/block && mkdir rnbd && "
+             "for file in null_blk/null_blk.ko*; do "
+             'cp "$file" "rnbd/rnbd-client.ko${file#*.ko}"; done; depmod ' + base.release)
+    return Life(base, root, built)
+
+
+def test_installation_builds(life):
+    if life.refused:
+        assert life.status() == set()
+        assert len(re.findall("^rnbd: .*", life.output, re.M)) == 3, life.output
+        return
+    assert life.status() == {(packages.VERSION, life.base.release)}, life.output
+    assert life.modinfo("version", life.base.release) == [packages.VERSION] * 5
+    assert "Secure Boot" not in life.output and "stay loaded" not in life.output
+
+
+def test_ours_win_over_the_kernels_own(life):
+    if life.refused:
+        pytest.skip("not built for this kernel")
+    paths = life.modinfo("-n", life.base.release)
+    assert len(paths) == 5 and all("/updates/" in path for path in paths), paths
+
+
+def test_nothing_is_loaded_by_itself(life):
+    """No package has anything below modules-load.d, udev or systemd."""
+    listed = life.root.run("dpkg -L rnbd-dkms rnbd-tools")[1].split()
+    assert "/etc/modprobe.d/rnbd.conf" in listed
+    assert not [path for path in listed if re.search("modules-load|udev|systemd", path)]
+    assert life.root.run("modprobe --dry-run --showconfig | grep -c '^options r[nt]'",
+                         check=False)[1].strip() == "0"
+
+
+def test_upgrade_replaces_and_tells(life, newer):
+    """Modules that are loaded stay, and one is told so; Secure Boot is mentioned if it is on."""
+    life.root.write("/sys/module/rtrs_core/version", f"{packages.VERSION}\n")
+    life.root.write("/sys/module/rnbd_client/refcnt", "0\n")
+    life.root.write("/sys/firmware/efi/efivars/SecureBoot-8be4df61", "\6\0\0\0\1")
+    [name] = life.root.give(packages.deb(newer, "rnbd-dkms"))
+    output = life.root.run(f"{roots.APT} install ./{name}")[1]
+    life.root.remove("/sys/module")
+    life.root.remove("/sys/firmware")
+    expected = set() if life.refused else {(packages.NEWER, life.base.release)}
+    assert life.status() == expected, output
+    told = [line for line in output.splitlines() if "stay loaded until" in line]
+    assert len(told) == 1 and f"rtrs_core ({packages.VERSION})" in told[0]
+    assert "rnbd_client (the kernel's own)" in told[0]
+    told = [line for line in output.splitlines() if "Secure Boot is on" in line]
+    assert len(told) == 1 and "mokutil --import" in told[0]
+    sources = life.root.run("ls /usr/src")[1].split()
+    assert [name for name in sources if "rnbd" in name] == [f"rnbd-{packages.NEWER}"]
+
+
+def test_removal_leaves_no_module(life):
+    life.root.run(f"{roots.APT} remove rnbd-dkms rnbd-tools")
+    left = life.root.run("find /usr/src /usr/lib/modules /var/lib/dkms -name '*rnbd*' -o "
+                         "-name '*rtrs*' -o -name original_module")[1].split()
+    assert {path for path in left if "/kernel/" not in path} == set(), left
+
+
+def test_purge_leaves_nothing(life):
+    life.root.run(f"{roots.APT} purge rnbd-dkms rnbd-tools")
+    assert not roots.changes(life.before, life.root.files())
+
+
+@pytest.mark.newest
+def test_a_new_kernel_gets_modules(base, built, scratch):
+    """From dkms's own hook, when image and headers of another kernel are installed."""
+    release, debs = roots.another_kernel(base)
+    life = Life(base, base.root(scratch.new(), keeps=True), built)
+    names = life.root.give(*debs)
+    output = life.root.run(f"{roots.APT} install " + " ".join(f"./{each}" for each in names))[1]
+    if not roots.supported(release):
+        assert life.status() == set()
+        return
+    expected = {(packages.VERSION, kernel) for kernel in (base.release, release)}
+    assert life.status() == expected, output
+    assert life.modinfo("version", release) == [packages.VERSION] * 5
+
+
+@pytest.mark.full
+def test_initramfs_has_the_client_when_asked(base, built, scratch):
+    """With the line that the README names, and not before."""
+    if not roots.supported(base.release):
+        pytest.skip("not built for this kernel")
+    life = Life(base, base.root(scratch.new(), keeps=True), built)
+    command = (f"mkinitramfs -o /build/initrd {base.release} && "
+               r"lsinitramfs /build/initrd | grep -c 'rnbd-client\|rtrs-core'")
+    assert life.root.run(command, check=False)[1].split()[-1] == "0"
+    life.root.write("/etc/initramfs-tools/conf.d/rnbd", "RNBD=yes\n")
+    assert life.root.run(command)[1].split()[-1] == "2"
