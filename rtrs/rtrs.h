@@ -67,6 +67,20 @@
 #include "rtrs/wire.h"
 
 /*
+ * What the five modules expect of each other has a number, which is part of the
+ * name of a symbol of rtrs-core that the other four need.  So modules of two builds
+ * that differ in it cannot be loaded together, not even on a kernel without
+ * CONFIG_MODVERSIONS.  Raise it with each change of an exported function, or of a
+ * structure that two modules know.
+ */
+#define RTRS_ABI	rtrs_abi_1
+
+extern const char RTRS_ABI;
+
+/* Once in each of the four */
+#define RTRS_NEEDS_ABI	static const char *const __used rtrs_needs_abi = &RTRS_ABI
+
+/*
  * Addresses (rtrs-core)
  */
 

@@ -89,6 +89,8 @@ static void __exit rnbd_client_exit(void)
 	destroy_workqueue(rnbd_wq);
 }
 
+RTRS_NEEDS_ABI;
+
 module_init(rnbd_client_init);
 module_exit(rnbd_client_exit);
 

@@ -125,6 +125,8 @@ static void __exit rnbd_server_exit(void)
 	destroy_workqueue(rnbd_admin_wq);
 }
 
+RTRS_NEEDS_ABI;
+
 module_init(rnbd_server_init);
 module_exit(rnbd_server_exit);
 

@@ -121,6 +121,8 @@ static void __exit rtrs_client_exit(void)
 	destroy_workqueue(client_recovery_wq);
 }
 
+RTRS_NEEDS_ABI;
+
 module_init(rtrs_client_init);
 module_exit(rtrs_client_exit);
 

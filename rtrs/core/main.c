@@ -6,6 +6,10 @@
 
 #include "internal.h"
 
+/* Its name is what counts. */
+const char RTRS_ABI = 1;
+EXPORT_SYMBOL_GPL(RTRS_ABI);
+
 static int __init rtrs_core_init(void)
 {
 	return rtrs_hb_module_init();

@@ -218,6 +218,8 @@ static void __exit rtrs_server_exit(void)
 	destroy_workqueue(server_wq);
 }
 
+RTRS_NEEDS_ABI;
+
 module_init(rtrs_server_init);
 module_exit(rtrs_server_exit);
 

@@ -104,6 +104,23 @@ def test_module_says_what_it_is(built, series, module):
     assert modinfo(path, "vermagic").split()[0] == suites.find(series).resolve().release
 
 
+@pytest.mark.parametrize("module", modules.OURS)
+def test_modules_of_two_builds_do_not_mix(built, module):
+    """All need the core's ABI by its number, also where symbols have no versions."""
+    symbols = proc.run(["nm", str(built.directory / f"{module}.ko")])[1]
+    kind = "[A-TV-Z]" if module == "rtrs-core" else "U"
+    assert re.search(rf" {kind} rtrs_abi_\d+$", symbols, re.M)
+
+
+def test_ours_do_not_mix_with_mainlines():
+    """No function has the name of one of theirs: theirs cannot use ours, nor ours theirs."""
+    exports = re.compile(r"\bEXPORT_SYMBOL(?:_GPL)?\((\w+)\)")
+    mainline = modules.kernel_source(suites.find("6.12")) / modules.TRANSPORT
+    theirs, ours = ({name for path in top.rglob("*.c") for name in exports.findall(path.read_text())}
+                    for top in (mainline, ROOT / "rtrs"))
+    assert len(theirs) > 20 and len(ours) > 20 and not theirs & ours
+
+
 def test_answers_are_the_expected_ones(built, series):
     """A flavour has the answers of its version."""
     version = suites.find(series).version
