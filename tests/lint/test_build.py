@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.late
 
 # What the tests with machines use in this form
-SERIES = dict.fromkeys([*forms.kernels(), *forms.kernels("7.3"),
-                        *forms.short_or_full((), forms.kernels("6.12-rt"))])
+SERIES = dict.fromkeys([*forms.kernels(), *forms.kernels("5.10", "7.3"),
+                        *forms.short_or_full((), forms.kernels("6.12-rt", "7.2"))])
 SHIPPED = ("Makefile", "Kbuild", "VERSION", "dkms.conf", "LICENSE", "rtrs", "rnbd", "compat")
 
 

@@ -37,16 +37,10 @@ NOT_OURS = re.compile(r"/var/lib/dkms(/mok\.(key|pub)|/dkms_dbversion)?|/var/lib
 KEEP_BUILDS = ("/etc/dkms/rnbd.conf", """MAKE[0]="'/mnt/keep' ${MAKE[0]}"\n""")
 
 
-def find(name):
-    """A suite by its name; Debian 11 is one for packages even where it is none for machines."""
-    known = {suite.name: suite for suite in (suites.Suite("bullseye", "5.10"), *suites.ALL)}
-    return known[name]
-
-
 # The suites that packages are tried on
 NAMES = [name for name in forms.short_or_full(("bookworm", "trixie"),
                                               ("bullseye", "bookworm", "trixie"))
-         if not os.environ.get("KERNELS") or find(name).series in forms.kernels()]
+         if not os.environ.get("KERNELS") or suites.find(name).series in forms.kernels()]
 
 
 class Root:
@@ -172,7 +166,7 @@ def _closure(apt, packages, below):
 
 def base(name, packages=DKMS):
     """A suite's root file system with some packages more."""
-    fs = rootfs.rootfs(find(name))
+    fs = rootfs.rootfs(suites.find(name))
     kind = "dkms" if packages == DKMS else f"tools{len(packages)}"
     below = Base(kind, fs.suite, (fs.root,), fs.key, fs.release)
     apt = suites.PrivateApt(fs.suite)

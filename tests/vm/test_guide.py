@@ -221,6 +221,7 @@ def test_move(pair, modules):
         no_volumes(server)
 
 
+@pytest.mark.full
 def test_mirror(pair, modules):
     """Section 6; the second server is the client's own machine."""
     client = pair.client

@@ -338,6 +338,7 @@ def test_map_of_a_hung_disk(pair, modules, kernel):
 
 
 @pytest.mark.newest
+@pytest.mark.full
 def test_shutdown_without_a_server(pair, modules, kernel):
     """A client with a dirty filesystem whose server has vanished, default time-outs: 60 s."""
     rnbd.load(pair)
