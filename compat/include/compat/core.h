@@ -32,9 +32,9 @@
 	kobject_init_and_add(kobj, type, __VA_ARGS__)
 #else
 #define compat_kobject_init(kobj, type) \
-	kobject_init(kobj, (struct kobj_type *)(type))
+	kobject_init(kobj, (void *)(type))
 #define compat_kobject_init_and_add(kobj, type, ...) \
-	kobject_init_and_add(kobj, (struct kobj_type *)(type), __VA_ARGS__)
+	kobject_init_and_add(kobj, (void *)(type), __VA_ARGS__)
 #endif
 
 #if !HAVE_GET_RANDOM_U32_BELOW
