@@ -41,24 +41,41 @@ def test_mainline_client_with_our_server(pair, modules, mainline, invalidate):
 
 
 OLDEST, NEWEST = KERNELS[0], KERNELS[-1]
-WHOSE = pytest.mark.parametrize("client,server", [("ours", "ours"), *forms.short_or_full(
-    [], [("ours", "mainline"), ("mainline", "ours")])])
+WITH_MAINLINE = pytest.mark.parametrize("client,server", [("ours", "mainline"), ("mainline", "ours")])
 
 
-@pytest.mark.matrix("client of the newest")
+@pytest.mark.matrix("ours with ours")
 @pytest.mark.kernels(OLDEST)
 @pytest.mark.client_kernel(NEWEST)
-@WHOSE
-def test_newest_client_with_oldest_server(pair, modules, mainline, client, server):
+def test_newest_client_with_oldest_server(pair, modules):
     """A client of the newest kernel, a server of the oldest."""
+    exercise.run(pair, None)
+
+
+@pytest.mark.full
+@pytest.mark.matrix("ours with ours")
+@pytest.mark.kernels(NEWEST)
+@pytest.mark.client_kernel(OLDEST)
+def test_oldest_client_with_newest_server(pair, modules):
+    """A client of the oldest kernel, a server of the newest."""
+    exercise.run(pair, None)
+
+
+@pytest.mark.full
+@pytest.mark.matrix("ours with mainline's")
+@pytest.mark.kernels(OLDEST)
+@pytest.mark.client_kernel(NEWEST)
+@WITH_MAINLINE
+def test_newest_with_oldest_mainline(pair, modules, mainline, client, server):
+    """One of them mainline's."""
     exercise.run(pair, mainline, client, server)
 
 
 @pytest.mark.full
-@pytest.mark.matrix("client of the oldest")
+@pytest.mark.matrix("ours with mainline's")
 @pytest.mark.kernels(NEWEST)
 @pytest.mark.client_kernel(OLDEST)
-@WHOSE
-def test_oldest_client_with_newest_server(pair, modules, mainline, client, server):
-    """A client of the oldest kernel, a server of the newest."""
+@WITH_MAINLINE
+def test_oldest_with_newest_mainline(pair, modules, mainline, client, server):
+    """One of them mainline's."""
     exercise.run(pair, mainline, client, server)

@@ -38,8 +38,7 @@ KEEP_BUILDS = ("/etc/dkms/rnbd.conf", """MAKE[0]="'/mnt/keep' ${MAKE[0]}"\n""")
 
 
 # The suites that packages are tried on
-NAMES = [name for name in forms.short_or_full(("bookworm", "trixie"),
-                                              ("bullseye", "bookworm", "trixie"))
+NAMES = [name for name in forms.short_or_full(("bookworm",), ("bullseye", "bookworm", "trixie"))
          if not os.environ.get("KERNELS") or suites.find(name).series in forms.kernels()]
 
 

@@ -345,10 +345,15 @@ def assert_reachable(guest, link):
 
 @contextlib.contextmanager
 def netem(guest, link, how):
-    """Treat what a guest sends on a link, for example "delay 20ms"."""
+    """Treat what a guest sends on a link, for example "delay 20ms"; yields a function to change it.
+
+    To add or remove the treatment can drop a packet, and that can cost a queue pair of
+    soft-RoCE (see "Provider bugs" in rtrs/README.md); to change it does not.
+    """
     guest.run(f"modprobe sch_netem && tc qdisc add dev eth{link} root netem limit 100000 {how}")
     try:
-        yield
+        yield lambda how: guest.run(
+            f"tc qdisc change dev eth{link} root netem limit 100000 {how}")
     finally:
         guest.run(f"tc qdisc del dev eth{link} root")
 

@@ -346,16 +346,18 @@ def test_map_that_is_interrupted(pair, modules):
     session = Session(pair)
     anchor = session.map(other, [0])
     line = rnbd.map_line(pair, session.name, device)
-    for _ in range(forms.short_or_full(2, 20)):
-        position = pair.server.log.position()
-        with multipath.netem(pair.server, 0, "delay 1000ms"):
+    with multipath.netem(pair.server, 0, "delay 0ms") as treat:
+        for _ in range(forms.short_or_full(2, 20)):
+            position = pair.server.log.position()
+            treat("delay 1000ms")
             pair.client.run(f"echo '{line}' >{rnbd.CTL}/map_device & sleep 0.2; kill -9 $!; wait",
                             check=False)
             assert pair.server.log.wait_for(f"opened {device} rw", position, 20)
             pair.server.wait_for(
                 f"! test -e /sys/class/rnbd-server/ctl/devices/{device[5:]}", 20)
-        assert pair.client.glob("/sys/block/rnbd*") == [f"/sys/block/{anchor[5:]}"]
-        rnbd.unmap(pair, session.map(device, [0]))
+            treat("delay 0ms")
+            assert pair.client.glob("/sys/block/rnbd*") == [f"/sys/block/{anchor[5:]}"]
+            rnbd.unmap(pair, session.map(device, [0]))
     rnbd.unmap(pair, anchor)
     end(pair, names)
 
