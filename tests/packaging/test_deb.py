@@ -102,7 +102,7 @@ def test_purge_leaves_nothing(life):
     assert not roots.changes(life.before, life.root.files())
 
 
-@pytest.mark.newest
+@pytest.mark.full
 def test_a_new_kernel_gets_modules(base, built, scratch):
     """From dkms's own hook, when image and headers of another kernel are installed."""
     release, debs = roots.another_kernel(base)

@@ -78,6 +78,7 @@ def life_fixture(scratch, built, newer):
     return Life(base, base.root(scratch.new(), keeps=True), built, newer)
 
 
+@pytest.mark.full
 def test_rpm(life):
     """Install, the same once more, upgrade, back, remove."""
     life.run(f"{RPM} -iv {life.old} {life.tools}")

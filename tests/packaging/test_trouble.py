@@ -120,8 +120,9 @@ def test_kernel_that_cannot_work(place, spoil, words):
     output = place.root.run(f"{roots.APT} install ./{place.deb}")[1]
     lines = refusal(output)
     assert words in lines[0] and release in lines[1]
-    assert place.installed() == []
-    assert not place.root.run("find /var/lib/dkms/rnbd -name make.log")[1].strip()
+    # Newer dkms may build for the newest kernel besides the running one.
+    assert release not in place.installed()
+    assert not place.root.run(f"find /var/lib/dkms/rnbd -path '*{release}*' -name make.log")[1].strip()
 
 
 @pytest.mark.newest
