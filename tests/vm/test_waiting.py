@@ -125,6 +125,7 @@ def test_filesystem_survives_a_server_reboot(pair, modules, kernel):
     rnbd.unload(pair)
 
 
+@pytest.mark.newest
 def test_what_ends_a_wait(pair, modules, kernel):
     """Row D19: the time; 0 written to fast_io_fail_tmo; a forced unmap; the session's return."""
     rnbd.load(pair, **FAST)
@@ -230,6 +231,7 @@ def test_writes_through_while_it_may_wait(pair, modules):
     rnbd.unload(pair)
 
 
+@pytest.mark.newest
 def test_io_timeout(pair, modules, kernel):
     """Row D20: queue/io_timeout: the path is declared bad and the request fails over; then it fails."""
     rnbd.load(pair, **FAST)
@@ -270,6 +272,7 @@ def test_io_timeout(pair, modules, kernel):
     end(pair, "timeout")
 
 
+@pytest.mark.newest
 def test_late_when_the_session_is_lost(pair, modules, kernel):
     """Row D19: io_timeout passes before the loss is noticed: what was on its way waits all the same."""
     rnbd.load(pair, **FAST)
