@@ -87,7 +87,7 @@ def test_builds_without_a_warning(built, series):
     output = built.log.read_text()
     words = re.findall(r"^.*\b(?:warning|error)\b.*$", output, re.M | re.I)
     assert not words, "\n".join(words)
-    # Sparse 0.6.4 does not know the C of headers of 7.2 and later, whose own make sees that and goes without.
+    # Sparse 0.6.4 does not know the C of 7.2's headers and later ones; their make goes without.
     refused = "sparse is not available or not up to date" in output
     assert refused == (series in ("7.2", "7.3"))
     assert refused or "CHECK" in output, "sparse has not run"

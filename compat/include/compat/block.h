@@ -105,7 +105,8 @@ static inline struct gendisk *compat_alloc_disk(struct blk_mq_tag_set *set,
 						blk_features_t features,
 						void *data)
 {
-	bool erase = features & COMPAT_FEAT_SECURE_ERASE;
+	bool erase = lim->max_hw_discard_sectors &&
+		     (features & COMPAT_FEAT_SECURE_ERASE);
 	struct gendisk *disk;
 
 #if HAVE_QUEUE_LIMITS_FEATURES
