@@ -120,7 +120,7 @@ static ssize_t resize_store(struct device *d, struct device_attribute *attr,
 	mutex_lock(&dev->lock);
 	if (dev->state != RNBD_DEV_OPEN)
 		err = -ENOENT;
-	else if (sectors % (dev->geom.logical_block_size >> SECTOR_SHIFT))
+	else if (!IS_ALIGNED(sectors, dev->geom.logical_block_size >> SECTOR_SHIFT))
 		err = -EINVAL;
 	else
 		set_capacity_and_notify(dev->disk, sectors);
