@@ -1,5 +1,5 @@
 /* 6.0, 2dd6532e9591: what iterates over busy tags is not told whether one is reserved */
-/* no mentions: blk_mq_tagset_busy_iter */
+/* no mentions: blk_mq_tagset_busy_iter busy_tag_iter_fn */
 #include <linux/blk-mq.h>
 
 static bool probe_iter(struct request *rq, void *data)
