@@ -15,7 +15,8 @@ check() {
 }
 
 installkernel() {
-	instmods rnbd-client
+	# Without hostonly, which leaves out what is not loaded now
+	hostonly='' instmods rnbd-client
 	# a kernel for machines with adapters may lack it
 	hostonly='' instmods '=drivers/infiniband/sw/rxe' || :
 }
