@@ -101,3 +101,13 @@ def test_log_waits_and_keeps_positions():
     assert log.since(position) == ["c"]
     assert log.wait_for("^a$", timeout=0) == "a"
     assert log.wait_for("^a$", position, timeout=0) is None
+
+
+@pytest.mark.parametrize("line, broke", [
+    ("RSP: 0018:ffffd6244010fbd0 EFLAGS: c52a8e02", True),
+    ("RSP: 0018:ffffd6244010fbd0 EFLAGS: 00010246", False),
+    ("RSP: 002b:00007ffd2a4d2c28 EFLAGS: 00000202 ORIG_RAX: 0000000000000001", False),
+])
+def test_impossible_flags(line, broke):
+    """What a log says of a processor that cannot be; the first was seen."""
+    assert klog.emulator_broke(["Oops", line]) == broke

@@ -102,6 +102,8 @@ class Guest:
         self.slow = SLOW if files.release.endswith(debug_kernel.SUFFIX) else 1
         self.log = klog.KernelLog()
         self.console = self.dir / f"{name}.console"
+        # See klog.emulator_broke().
+        self.broken_emulation = False
         self._process = None
         self._channel = None
         self._monitor = None
@@ -344,6 +346,8 @@ class Guest:
         lines = self.log.since(position)
         if not self.alive:
             lines += self.console_since(console_size).decode(errors="replace").splitlines()
+            if klog.emulator_broke(lines):
+                self.broken_emulation = True
         return klog.problems(lines, allowed)
 
     def install_modules(self, modules):
