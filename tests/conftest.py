@@ -12,6 +12,7 @@ import os
 import shutil
 
 import pytest
+from _pytest import runner
 
 import peer
 from vmlab import forms, host, modules, suites
@@ -20,11 +21,12 @@ from vmlab import pair as vmlab_pair
 from vmlab import session as vmlab_session
 
 LOGS = host.BUILD / "test-logs"
-ORDER = ("unit", "probes", "lint", "fuzz", "packaging", "vm", "interop")
+ORDER = ("unit", "probes", "lint", "fuzz", "packaging", "compilers", "vm", "interop")
 
 _machines = vmlab_session.Session()
 _matrix = vmlab_matrix.Matrix()
 _outcomes = {}
+_may_run_again = True
 
 
 # ---- which tests, in which order
@@ -72,7 +74,10 @@ def _client_suite(item):
 def _row(item):
     """What the line of a test is called in the table that `make matrix` prints."""
     server, client = _suite(item), _client_suite(item)
-    return f"{client.series} to {server.series}" if client else server.series
+    if server:
+        return f"{client.series} to {server.series}" if client else server.series
+    value = item.callspec.params[item.get_closest_marker("matrix").kwargs["row"]]
+    return next((suite.series for suite in suites.ALL if suite.name == value), value)
 
 
 def _properties(item):
@@ -176,11 +181,28 @@ def mainline_fixture(pair, suite):
 
 # ---- verdict and report
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Run a test again, once in a run, if QEMU made one of its machines impossible."""
+    global _may_run_again
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runner.runtestprotocol(item, nextitem=nextitem, log=False)
+    if _may_run_again and any(getattr(report, "broken_emulation", False) for report in reports):
+        _may_run_again = False
+        host.progress(f"AGAIN   {item.nodeid}: the emulated processor had flags that there are not")
+        item._initrequest()
+        reports = runner.runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     """After a test with machines: clean them up, and judge what their kernels logged."""
     outcome = yield
-    if item.get_closest_marker("matrix") and _suite(item) and (call.when == "call" or call.excinfo):
+    if item.get_closest_marker("matrix") and (call.when == "call" or call.excinfo):
         outcome.get_result().cell = _row(item), _marked(item, "matrix", "")
     used = getattr(item, "funcargs", {})
     machines = used.get("pair") or used.get("single")
@@ -189,6 +211,7 @@ def pytest_runtest_makereport(item, call):
     report = outcome.get_result()
     left = _machines.tidy_up()
     trouble = machines.end_test() + (left if report.passed else [])
+    report.broken_emulation = any(guest.broken_emulation for guest in machines.guests)
     if trouble:
         text = "\n".join([f"kernel logs and leftovers (all of it in {LOGS}):", *trouble])
         report.longrepr = f"{report.longrepr}\n{text}" if report.failed else text

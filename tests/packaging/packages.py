@@ -21,7 +21,7 @@ VERSIONS = ("VERSION", "dkms.conf", "debian/changelog", "rpm/rnbd-dkms.spec")
 
 def tools():
     """What packages are built and judged in."""
-    return roots.base("bookworm", (*roots.TOOLS, *roots.DKMS))
+    return roots.base("bookworm", (*roots.TOOLS, *roots.DKMS), "tools")
 
 
 def set_version(tree, version):

@@ -25,6 +25,18 @@ MOUNT = """
     mount -t proc proc "$2/root/proc"
     mount --rbind /dev "$2/root/dev"
 """
+# What a machine boots from; it has no use for what only pretends to be a running kernel.
+IMAGE = """
+    mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root"
+    cd "$2/root"
+    mkdir -p proc sys dev run tmp mnt
+    rm -f usr/local/bin/uname
+    used=$(du -skx . | cut -f 1)
+    truncate -s "$((used * 9 / 8 + 1048576))K" "$3/root.img"
+    mke2fs -q -t ext4 -m 0 -E lazy_itable_init=1,lazy_journal_init=1 -d . "$3/root.img"
+    cp "boot/vmlinuz-$4" "$3/vmlinuz"
+    cp -r "usr/lib/modules/$4" "$3/modules"
+"""
 PATH = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # apt gives the packages' scripts a path of its own, which would miss uname, see Root.runs().
 APT = ("apt-get -qy -o Dpkg::Use-Pty=0 "
@@ -37,8 +49,9 @@ NOT_OURS = re.compile(r"/var/lib/dkms(/mok\.(key|pub)|/dkms_dbversion)?|/var/lib
 KEEP_BUILDS = ("/etc/dkms/rnbd.conf", """MAKE[0]="'/mnt/keep' ${MAKE[0]}"\n""")
 
 
-# The suites that packages are tried on
-NAMES = [name for name in forms.short_or_full(("bookworm",), ("bullseye", "bookworm", "trixie"))
+# The suites that packages are tried on; a name with a version is one with a kernel from backports
+NAMES = [name for name in forms.short_or_full(
+            ("bookworm",), ("bullseye", "bookworm", "trixie", "trixie-backports-7.2"))
          if not os.environ.get("KERNELS") or suites.find(name).series in forms.kernels()]
 
 
@@ -97,6 +110,15 @@ class Root:
         for path in paths:
             shutil.copy(path, self.work)
         return [Path(path).name for path in paths]
+
+    def boot_files(self, release, directory):
+        """What a machine boots from that is this root now, with one of its kernels."""
+        argv = [*proc.SANDBOX, "/bin/sh", "-ec", IMAGE, "sh", ":".join(map(str, self.lower)),
+                str(self.directory), str(directory), release]
+        proc.run(argv)
+        rootfs.make_initrd(directory / "modules", directory)
+        return rootfs.BootFiles(None, release, directory / "vmlinuz", directory / "initrd.img",
+                                directory / "root.img", directory / "modules")
 
     def files(self):
         """{path: kind, mode and size} of everything, but for what changes by itself."""
@@ -163,10 +185,9 @@ def _closure(apt, packages, below):
     return answer.read_text().split("\n")
 
 
-def base(name, packages=DKMS):
-    """A suite's root file system with some packages more."""
+def base(name, packages=DKMS, kind="dkms"):
+    """A suite's root file system with some packages more; kind: what the cache calls them."""
     fs = rootfs.rootfs(suites.find(name))
-    kind = "dkms" if packages == DKMS else f"tools{len(packages)}"
     below = Base(kind, fs.suite, (fs.root,), fs.key, fs.release)
     apt = suites.PrivateApt(fs.suite)
     wanted = _closure(apt, packages, below)
@@ -185,18 +206,35 @@ def base(name, packages=DKMS):
     return Base(kind, fs.suite, (layer / "upper", fs.root), key, fs.release)
 
 
+# The newer kernel of a suite that has one; the others have an -rt flavour
+NEWER_KERNEL = {"7.2": "7.3"}
+
+
 def another_kernel(below):
-    """(its release, package files) of the -rt kernel that a suite has for what is installed."""
+    """(its release, package files) of a kernel that a suite has besides what is installed."""
     apt = suites.PrivateApt(below.suite)
-    release = suites.newest_kernel(apt, below.suite.version, "rt")
+    newer = NEWER_KERNEL.get(below.suite.version)
+    for release in suites.kernels(apt, newer or below.suite.version, "" if newer else "rt"):
+        try:
+            return release, _kernel(apt, below, release)
+        except proc.CommandError as error:
+            # Mirrors of old suites list files that they have no more.
+            if "404" not in str(error):
+                raise
+            host.progress(f"{below.suite.name}: kernel {release} is listed, but not there")
+    raise host.SetupError(f"{below.suite.name} has no other kernel")
+
+
+def _kernel(apt, below, release):
+    """The package files of a kernel and what it needs."""
     wanted = _closure(apt, (f"linux-image-{release}", f"linux-headers-{release}"), below)
 
     def make(directory):
         host.progress(f"{below.suite.name}: downloading kernel {release}")
         apt.download(directory, *(each.replace(" ", "=") for each in wanted))
 
-    files = cache.entry(f"kernel_rt-{below.suite.name}", cache.digest(*wanted), make)
-    return release, sorted(files.glob("*.deb"))
+    files = cache.entry(f"kernel_more-{below.suite.name}", cache.digest(*wanted), make)
+    return sorted(files.glob("*.deb"))
 
 
 class Scratch:

@@ -91,7 +91,7 @@ def test_same_bytes_again(built, scratch, kind):
 @pytest.mark.parametrize("name", ["bullseye", "trixie"])
 def test_debian_package_can_be_built_elsewhere(scratch, name):
     """With the debhelper and the dkms of other suites."""
-    base = roots.base(name, packages.BUILDERS[name])
+    base = roots.base(name, packages.BUILDERS[name], "debhelper")
     root = base.root(scratch.new())
     with modules.copied(host.ROOT, everything=True) as tree:
         shutil.copytree(tree, root.work / "tree")

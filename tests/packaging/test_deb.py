@@ -7,31 +7,8 @@ import pytest
 
 import packages
 import roots
-from vmlab import modules
-
-
-class Life:
-    """A root into which packages are installed, step by step."""
-
-    def __init__(self, base, root, built):
-        self.base = base
-        self.root = root
-        self.refused = not roots.supported(base.release)
-        self.before = root.files()
-        names = root.give(packages.deb(built, "rnbd-dkms"), packages.deb(built, "rnbd-tools"))
-        self.output = root.run(f"{roots.APT} install " + " ".join(f"./{name}" for name in names))[1]
-
-    def status(self):
-        """What dkms has installed: {(version, kernel)}."""
-        found = roots.installed(self.root.run("dkms status")[1])
-        assert {name for name, _, _ in found} <= {"rnbd"}
-        return {(version, kernel) for _, version, kernel in found}
-
-    def modinfo(self, field, kernel):
-        """A field of each of our modules, as modprobe would find them; -n: their paths."""
-        option = field if field.startswith("-") else f"-F {field}"
-        return self.root.run("".join(f"modinfo -k {kernel} {option} {name} && "
-                                     for name in modules.OURS) + "true")[1].split()
+from life import Life
+from vmlab import host
 
 
 @pytest.fixture(name="life", scope="module")
@@ -128,3 +105,20 @@ def test_initramfs_has_the_client_when_asked(base, built, scratch):
     assert life.root.run(command, check=False)[1].split()[-1] == "0"
     life.root.write("/etc/initramfs-tools/conf.d/rnbd", "RNBD=yes\n")
     assert life.root.run(command)[1].split()[-1] == "2"
+
+
+@pytest.mark.full
+def test_dracut_takes_the_client_when_asked(built, scratch):
+    """The same for the module that the rpm brings, with Debian 12's dracut.
+
+    Without --hostonly there would be every driver of every disk.
+    """
+    base = roots.base("bookworm", (*roots.DKMS, "dracut-core"), "dracut")
+    life = Life(base, base.root(scratch.new(), keeps=True), built)
+    life.root.give(host.ROOT / "tools/dracut/95rnbd/module-setup.sh")
+    life.root.run("install -D -t /usr/lib/dracut/modules.d/95rnbd module-setup.sh")
+    command = (f"dracut -q --hostonly --force /build/initrd {base.release} && "
+               r"lsinitrd /build/initrd | grep -c '/\(rnbd-client\|rtrs-core\|rdma_rxe\)\.ko'")
+    assert life.root.run(command, check=False)[1].split()[-1] == "0"
+    life.root.write("/etc/dracut.conf.d/rnbd.conf", 'add_dracutmodules+=" rnbd "\n')
+    assert life.root.run(command)[1].split()[-1] == "3"

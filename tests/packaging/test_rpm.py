@@ -8,6 +8,7 @@ import pytest
 
 import packages
 import roots
+from boots import Boots, loads_ours
 from vmlab import modules
 
 FIXTURE = """
@@ -110,6 +111,15 @@ def test_rpm_rebuilt(life, built):
     life.expect_nothing_left()
 
 
+@pytest.mark.full
+def test_rpm_is_loaded(life, scratch):
+    """By a machine that boots from this root."""
+    life.run(f"{RPM} -iv {life.old}")
+    with Boots(life.root, life.base.suite, life.base.release, scratch) as machine:
+        loads_ours(machine, packages.VERSION)
+
+
+@pytest.mark.full
 def test_dnf(life):
     """From a repository; what is only recommended comes along."""
     life.root.run(f"cp {life.old} {life.tools} repo && createrepo_c -q repo")

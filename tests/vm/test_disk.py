@@ -40,6 +40,7 @@ def make_tree(guest, files):
 CHECKS = {"ext4": "e2fsck -fn", "xfs": "xfs_repair -n", "btrfs": "btrfs check"}
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("filesystem", CHECKS)
 def test_filesystem_keeps_a_tree(loaded, filesystem):
     """Row B20: mkfs, copy 5,000 files (short: 1,000), unmount, check, mount: the same checksums."""

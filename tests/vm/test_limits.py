@@ -62,6 +62,7 @@ def discard_in_the_middle(pair, disk, device):
     assert pair.server.out(read % device) == wanted
 
 
+@pytest.mark.newest
 def test_blocks_caches_and_discard(loaded):
     """Every combination of block size, write cache and discard: same at both ends, and it works.
 

@@ -83,6 +83,7 @@ def test_one_link_goes_down(pair, modules, kernel, side, heartbeat):
     end(pair, disk, "cable")
 
 
+@pytest.mark.newest
 def test_links_flap(pair, modules, kernel):
     """The links go down and up in turns, 20 times (short: 2)."""
     rnbd.load(pair, **FAST)
@@ -399,6 +400,7 @@ def dropped(guest, link):
     return int(re.search(r"dropped (\d+)", guest.out(f"tc -s qdisc show dev eth{link}")).group(1))
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("sender", ["client", "server"])
 def test_one_link_loses_packets(pair, modules, kernel, sender):
     """What one machine sends on one link gets lost now and then: slower, but no error, no hang."""

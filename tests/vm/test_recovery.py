@@ -276,6 +276,7 @@ HUNG = forms.short_or_full(
     list(itertools.product(("alone", "two-paths", "cable"), ("4k", "64k"), "YN")))
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("how,block,invalidate", HUNG)
 def test_hung_buffer(pair, modules, how, block, invalidate):
     """Row X01: what is written over a new path never lands in an old request's place."""

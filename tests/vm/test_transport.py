@@ -247,7 +247,7 @@ class CqTrace:
 HIPRI = [("pvsync2", 1), ("io_uring", 8)]
 
 
-@pytest.mark.parametrize("queues", [1, 2])
+@pytest.mark.parametrize("queues", forms.short_or_full([2], [1, 2]))
 def test_polling(pair, modules, kernel, queues):
     """hipri I/O completes, what is polled for on poll queues; no handler of those ever runs."""
     rnbd.load(pair)

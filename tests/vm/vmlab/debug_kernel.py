@@ -14,7 +14,7 @@ from . import host, proc
 
 CONFIG = Path(__file__).with_name("debug.config")
 # What building it takes, besides what every chroot has
-PACKAGES = ("bison", "cpio", "flex", "libssl-dev", "rsync")
+PACKAGES = ("bison", "cpio", "flex", "libssl-dev", "openssl", "rsync")
 SUFFIX = "-rnbd-debug"
 
 # The tiny configuration, ours on top; a word of ours that the kernel does not know is an error.
@@ -33,6 +33,8 @@ make -s modules_install
 cp arch/x86/boot/bzImage /boot/vmlinuz-$release
 make -s run-command \
     KBUILD_RUN_COMMAND='$(srctree)/scripts/package/install-extmod-build /usr/src/linux-'$release
+mkdir -p /usr/src/linux-$release/certs
+cp certs/signing_key.* /usr/src/linux-$release/certs
 ln -sfn /usr/src/linux-$release /lib/modules/$release/build
 test $release = "$RELEASE"
 """
@@ -41,6 +43,18 @@ test $release = "$RELEASE"
 def release(version):
     """What uname -r prints for the kernel of a source package of this version."""
     return version.split("-")[0] + SUFFIX
+
+
+def sign(root, wanted, directory):
+    """Sign the modules in a directory with the key that this kernel trusts.
+
+    root: the chroot that it was built in
+    """
+    proc.run_in_chroot(root, directory, f"""
+        cd /usr/src/linux-{wanted}
+        for module in /build/*.ko; do
+            scripts/sign-file sha256 certs/signing_key.pem certs/signing_key.x509 $module || exit 1
+        done""")
 
 
 def build(apt, package, root, wanted):

@@ -33,17 +33,24 @@ class Modules:
     log: Path
     archive: Path
 
+    @property
+    def answers(self):
+        """What the probes answered in this build: {name: "yes" or "no"}."""
+        return dict(re.findall(r"^compat: (\w+): (yes|no)$", self.log.read_text(), re.M))
+
 
 # Every warning that the kernel's make has, and sparse
 CHECKS = ("W=1", "C=2")
 
 
-def build(suite, source=host.ROOT, names=OURS, variables=CHECKS):
+def build(suite, source=host.ROOT, names=OURS, variables=CHECKS, kind="modules"):
     """Build the modules of a source tree for a suite's kernel.
 
     `make modules KVER=<release> ...` runs in the suite's chroot on a copy of
     the tree and must leave the .ko files in build/<release>/.  The result is
     cached by the contents of the tree.
+
+    kind: what the cache calls it; it keeps one of a kind and suite
     """
     fs = rootfs.rootfs(suite)
     key = cache.digest(fs.key, cache.tree_digest(source, NOT_SOURCE), *names, *variables)
@@ -59,7 +66,6 @@ def build(suite, source=host.ROOT, names=OURS, variables=CHECKS):
         pack(rootfs.boot_files(fs), directory)
         host.progress(f"{suite.name}: modules built in {time.monotonic() - started:.0f} s")
 
-    kind = "modules" if source == host.ROOT else f"modules_{Path(source).name}"
     return found(cache.entry(f"{kind}-{suite.name}", key, make))
 
 

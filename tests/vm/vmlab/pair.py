@@ -42,11 +42,12 @@ class MachineSlot:
 class Machines:
     """The guests that run at one time; `guests` has them all."""
 
-    def __init__(self, suite, links, append, *others):
+    def __init__(self, suite, links, append, *others, files=None):
         self.suite = suite
         self.links = links
         self.append = append
-        self.files = {each: rootfs.boot_files(rootfs.rootfs(each)) for each in (suite, *others)}
+        self.files = files or {each: rootfs.boot_files(rootfs.rootfs(each))
+                               for each in (suite, *others)}
         self._slot = MachineSlot()
         self.dir = guest.fresh_directory(suite.name)
         atexit.register(self.stop)
@@ -132,10 +133,13 @@ class Machines:
 
 
 class Single(Machines):
-    """One guest, `machine`; there is nobody at the other end of its cable."""
+    """One guest, `machine`; there is nobody at the other end of its cable.
 
-    def __init__(self, suite, disks=(), memory=2048, append=""):
-        super().__init__(suite, 1, append)
+    files: the rootfs.BootFiles it boots from, if not the suite's
+    """
+
+    def __init__(self, suite, disks=(), memory=2048, append="", files=None):
+        super().__init__(suite, 1, append, files=files and {suite: files})
         self.machine = guest.Guest("machine", self.files[suite], self.dir, disks, self._nics(1, 2),
                                    memory, append)
         self.guests = (self.machine,)

@@ -48,6 +48,9 @@ GUEST_NOT = ["sound", "drivers/infiniband/hw", "drivers/net/ethernet", "drivers/
 INITRD_MODULES = ["virtio_pci", "virtio_blk", "crc32c_generic", "crc32c_intel", "ext4",
                   "virtio_console", "virtio_net", "virtio_rng", "configfs"]
 
+# Our programs in the initrd
+GUEST_FILES = [host.VM_DIR / "guest" / name for name in ("initrd-init", "init", "agent.py")]
+
 FREE_SPACE = 3 << 30
 
 
@@ -136,10 +139,10 @@ def boot_files(fs):
     """Kernel, initrd and disk image of a suite, made if the cache has none."""
     key = cache.digest(fs.key, *BUILD_ONLY, *sorted(GUEST_DRIVERS), *GUEST_NOT, FREE_SPACE)
     image = cache.entry(f"image-{fs.suite.name}", key, lambda tmp: _make_image(fs, tmp))
-    guest = [host.VM_DIR / "guest" / name for name in ("initrd-init", "init", "agent.py")]
-    key = cache.digest(fs.key, Path(__file__).read_bytes(), *(path.read_bytes() for path in guest))
+    key = cache.digest(fs.key, Path(__file__).read_bytes(),
+                       *(path.read_bytes() for path in GUEST_FILES))
     initrd = cache.entry(f"initrd-{fs.suite.name}", key,
-                         lambda tmp: _make_initrd(fs, guest, tmp))
+                         lambda tmp: make_initrd(fs.root / "lib/modules" / fs.release, tmp))
     return BootFiles(fs.suite, fs.release, image / "vmlinuz", initrd / "initrd.img", image / "root.img",
                      image / "modules")
 
@@ -198,8 +201,11 @@ def _module_order(modules_dir, wanted):
     return order
 
 
-def _make_initrd(fs, guest_files, directory):
-    """An initrd of busybox, the modules of the root disk, and the guest's own programs."""
+def make_initrd(modules_dir, directory):
+    """Make initrd.img in a directory: busybox, modules for the root disk, our own programs.
+
+    modules_dir: the /lib/modules/<release> of the root disk
+    """
     tree = directory / "tree"
     for name in ("bin", "modules", "guest", "proc", "sys", "dev", "root"):
         (tree / name).mkdir(parents=True)
@@ -207,7 +213,6 @@ def _make_initrd(fs, guest_files, directory):
     # Busybox finds the rest of its commands by itself while /proc is mounted.
     for name in ("mount", "cp", "switch_root"):
         (tree / "bin" / name).symlink_to("sh")
-    modules_dir = fs.root / "lib/modules" / fs.release
     names = []
     for number, path in enumerate(_module_order(modules_dir, INITRD_MODULES)):
         data = (modules_dir / path).read_bytes()
@@ -215,7 +220,7 @@ def _make_initrd(fs, guest_files, directory):
             data = lzma.decompress(data)
         names.append(f"{number:02d}-" + Path(path).name.split(".")[0] + ".ko")
         (tree / "modules" / names[-1]).write_bytes(data)
-    for path in guest_files:
+    for path in GUEST_FILES:
         target = tree / ("init" if path.name == "initrd-init" else f"guest/{path.name}")
         shutil.copy(path, target)
         target.chmod(0o755)

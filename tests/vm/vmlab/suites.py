@@ -193,22 +193,27 @@ def version_newer(one, other):
                           check=False).returncode == 0
 
 
-def newest_kernel(apt, version, flavour=""):
-    """Release of the newest kernel of a version and flavour that has headers, too."""
+def kernels(apt, version, flavour=""):
+    """Releases of the kernels of a version and flavour that have headers, too; newest first."""
     names = set(apt.names(f"linux-headers-{version}."))
     kind = f"{flavour}-amd64" if flavour else "amd64"
-    best = None
+    found = []
     for image in apt.names(f"linux-image-{version}."):
         match = re.fullmatch(
             rf"linux-image-({re.escape(version)}\.[0-9][^-]*(?:-[0-9]+)?-{kind})", image)
-        if not match or f"linux-headers-{match[1]}" not in names:
-            continue
-        package = apt.version(image)
-        if best is None or version_newer(package, best[0]):
-            best = (package, match[1])
-    if best is None:
+        if match and f"linux-headers-{match[1]}" in names:
+            found.append((apt.version(image), match[1]))
+    newer = functools.cmp_to_key(lambda one, other: 1 if version_newer(one, other) else -1)
+    found.sort(key=lambda each: newer(each[0]), reverse=True)
+    return [release for _, release in found]
+
+
+def newest_kernel(apt, version, flavour=""):
+    """The first of kernels()."""
+    found = kernels(apt, version, flavour)
+    if not found:
         raise host.SetupError(f"{apt.suite.name} has no kernel {version} {flavour} with headers")
-    return best[1]
+    return found[0]
 
 
 @functools.lru_cache(maxsize=None)
