@@ -155,6 +155,13 @@ class Base:
         return root
 
     @property
+    def kernels(self):
+        """The kernels that modules are built for: all that have headers."""
+        found = {path.name for each in self.lower for path in each.glob("usr/lib/modules/*")
+                 if (path / "build").is_symlink()}
+        return {release for release in found if supported(release)}
+
+    @property
     def status(self):
         """What is installed, as dpkg keeps it."""
         return next(path for path in (each / "var/lib/dpkg/status" for each in self.lower)

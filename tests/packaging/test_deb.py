@@ -26,7 +26,7 @@ def test_installation_builds(life):
         assert life.status() == set()
         assert len(re.findall("^rnbd: .*", life.output, re.M)) == 3, life.output
         return
-    assert life.status() == {(packages.VERSION, life.base.release)}, life.output
+    assert life.status() == {(packages.VERSION, each) for each in life.base.kernels}, life.output
     assert life.modinfo("version", life.base.release) == [packages.VERSION] * 5
     assert "Secure Boot" not in life.output and "stay loaded" not in life.output
 
@@ -56,13 +56,13 @@ def test_upgrade_replaces_and_tells(life, newer):
     output = life.root.run(f"{roots.APT} install ./{name}")[1]
     life.root.remove("/sys/module")
     life.root.remove("/sys/firmware")
-    expected = set() if life.refused else {(packages.NEWER, life.base.release)}
-    assert life.status() == expected, output
+    assert life.status() == {(packages.NEWER, each) for each in life.base.kernels}, output
     told = [line for line in output.splitlines() if "stay loaded until" in line]
     assert len(told) == 1 and f"rtrs_core ({packages.VERSION})" in told[0]
     assert "rnbd_client (the kernel's own)" in told[0]
     told = [line for line in output.splitlines() if "Secure Boot is on" in line]
-    assert len(told) == 1 and "mokutil --import" in told[0]
+    # There is no openssl: nothing was signed.
+    assert len(told) == 1 and "openssl" in told[0] and "mokutil" not in told[0]
     sources = life.root.run("ls /usr/src")[1].split()
     assert [name for name in sources if "rnbd" in name] == [f"rnbd-{packages.NEWER}"]
 
@@ -89,7 +89,7 @@ def test_a_new_kernel_gets_modules(base, built, scratch):
     if not roots.supported(release):
         assert life.status() == set()
         return
-    expected = {(packages.VERSION, kernel) for kernel in (base.release, release)}
+    expected = {(packages.VERSION, kernel) for kernel in (*base.kernels, release)}
     assert life.status() == expected, output
     assert life.modinfo("version", release) == [packages.VERSION] * 5
 

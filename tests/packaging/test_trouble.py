@@ -126,6 +126,20 @@ def test_kernel_that_cannot_work(place, spoil, words):
 
 
 @pytest.mark.newest
+def test_kernel_that_cannot_work_is_installed(cheap):
+    """After our package: the hook that runs then must not fail, or that kernel's package does."""
+    if not roots.supported(cheap.base.release):
+        pytest.skip("too old anyway")
+    cheap.add()
+    cheap.root.run(f"cd /usr/lib/modules/{cheap.base.release}/build && {WITHOUT_RDMA}")
+    hook = f"/etc/kernel/header_postinst.d/dkms {cheap.base.release}"
+    code, output = cheap.root.run(f"DEB_MAINT_PARAMS=configure {hook}", check=False)
+    assert code == 0, output
+    assert "without CONFIG_INFINIBAND_ADDR_TRANS" in refusal(output)[0]
+    assert cheap.installed() == []
+
+
+@pytest.mark.newest
 def test_no_compiler(place):
     """The build's own log names it."""
     if not roots.supported(place.base.release):
