@@ -46,6 +46,11 @@ RELEASE = """
 echo $RELEASE >include/config/kernel.release
 echo "#define UTS_RELEASE \\"$RELEASE\\"" >include/generated/utsrelease.h
 """
+# The functions of a kernel that gcc has built are traced by calls at their beginning, those of
+# one that clang has built by nops.
+LOADS = "CC_FLAGS_FTRACE="
+# Symbols of other processors are in no table here.
+NEVER_LOADED = "KBUILD_MODPOST_WARN=1"
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ def build(suite, target):
     """Build our modules for a target; returns modules.Modules."""
     tree = _tree(suite, target)
     base = _base(suite)
-    variables = f"{target.variables} W=1"
+    variables = f"{target.variables} {LOADS if target.loads else NEVER_LOADED} W=1"
     key = cache.digest(tree.name, cache.tree_digest(host.ROOT, modules.NOT_SOURCE), variables)
 
     def make(directory):
@@ -127,9 +132,7 @@ def build(suite, target):
         with modules.copied(host.ROOT) as work, \
                 tempfile.TemporaryDirectory(dir=host.CACHE, prefix=".tree-") as scratch:
             root = base.root(scratch)
-            root.run(f"make -C /build/ours -j2 modules KDIR=/build/linux {variables} "
-                     # Symbols of other processors are in no table here.
-                     f"{'' if target.loads else 'KBUILD_MODPOST_WARN=1'}",
+            root.run(f"make -C /build/ours -j2 modules KDIR=/build/linux {variables}",
                      log=directory / "build.log",
                      before=f'mkdir -p "$2/root/build/linux" "$2/root/build/ours"; '
                             f'mount --bind {tree}/linux "$2/root/build/linux"; '

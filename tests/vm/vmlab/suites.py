@@ -3,8 +3,10 @@
 
 import functools
 import json
+import os
 import re
 import subprocess
+import tempfile
 import time
 import urllib.parse
 from dataclasses import dataclass
@@ -128,7 +130,13 @@ class PrivateApt:
         for sub in ("lists/partial", "archives/partial", "etc"):
             (self.dir / sub).mkdir(parents=True, exist_ok=True)
         (self.dir / "status").touch()
-        (self.dir / "sources.list").write_text("\n".join(suite.sources()) + "\n")
+        text = "\n".join(suite.sources()) + "\n"
+        sources = self.dir / "sources.list"
+        # Somebody else's apt may be reading it.
+        if not sources.exists() or sources.read_text() != text:
+            with tempfile.NamedTemporaryFile("w", dir=self.dir, delete=False) as new:
+                new.write(text)
+            os.replace(new.name, sources)
         self.options = [f"-oDir::{key}={value}" for key, value in {
             "State": self.dir, "State::Lists": self.dir / "lists",
             "State::status": self.dir / "status", "Cache": self.dir,
