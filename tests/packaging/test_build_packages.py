@@ -81,12 +81,45 @@ def test_same_bytes_again(built, scratch, kind):
     with modules.copied(host.ROOT, everything=True) as tree:
         shutil.copytree(tree, place)
     place.chmod(0o700)
+    for old in ("rnbd-dkms_0.0.9_all.deb", "rnbd-dkms-0.0.9-1.noarch.rpm"):
+        if old.endswith(kind):
+            (place / "build/packages").mkdir(parents=True)
+            (place / "build/packages" / old).touch()
     root.run(f"cd 'somewhere else' && chmod -R g+w . && find . -exec touch -d 2001-01-01 {{}} + && "
              f"umask 077 && export LC_ALL=C TZ=Asia/Tokyo HOME=/tmp && make {kind}")
     made = sorted((place / "build/packages").iterdir())
     assert made
     for path in made:
         assert path.read_bytes() == (built / path.name).read_bytes(), path.name
+
+
+def test_same_bytes_from_git(built, scratch):
+    """What is committed, as of its time; here that of the changelog."""
+    root = packages.tools().root(scratch.new())
+    with modules.copied(host.ROOT, everything=True) as tree:
+        shutil.copytree(tree, root.work / "tree")
+    root.run("""cd tree
+        export GIT_COMMITTER_DATE="$(sed -n 's/^ -- .*>  //p' debian/changelog | head -n 1)"
+        git init -q && git add -A && git -c user.name=n -c user.email=e commit -qm m
+        touch not-ours.o && echo '*.o' >.git/info/exclude
+        make deb""")
+    made = root.work / "tree/build/packages"
+    for path in made.iterdir():
+        assert path.read_bytes() == (built / path.name).read_bytes(), path.name
+    assert len(list(made.glob("*.deb"))) == 2
+
+
+def test_rebuilt_debian_package_is_whole(scratch):
+    """With something behind the version, as backports have: all of it in one directory."""
+    root = packages.tools().root(scratch.new())
+    with modules.copied(host.ROOT, everything=True) as tree:
+        shutil.copytree(tree, root.work / "tree")
+    changelog = root.work / "tree/debian/changelog"
+    changelog.write_text(changelog.read_text().replace(
+        f"({packages.VERSION})", f"({packages.VERSION}~bpo12+1)", 1))
+    root.run("make -C tree deb && dpkg-deb -x tree/build/packages/rnbd-dkms_*.deb out")
+    assert [path.name for path in (root.work / "out/usr/src").iterdir()] == \
+        [f"rnbd-{packages.VERSION}"]
 
 
 @pytest.mark.full

@@ -84,7 +84,10 @@ def test_rpm(life):
     """Install, the same once more, upgrade, back, remove."""
     life.run(f"{RPM} -iv {life.old} {life.tools}")
     life.expect(life.old)
+    # What somebody has there without a package changes nothing.
+    life.root.write("/usr/src/rnbd-9/dkms.conf", "PACKAGE_VERSION=9\n")
     life.run(f"{RPM} -Uv --replacepkgs {life.old}")
+    life.root.remove("/usr/src/rnbd-9")
     life.expect(life.old)
     life.root.write("/sys/module/rtrs_core/version", f"{packages.VERSION}\n")
     output = life.run(f"{RPM} -Uv {life.new}")

@@ -196,20 +196,39 @@ def test_precheck_missing_option(kdir, missing):
     assert f"without {missing[:-2]} " in refusal(directory, "6.1.0-1-amd64")
 
 
+def build(tmp_path, kdir, where="build"):
+    """compat/build for something that is no kernel; returns (exit code, what we say)."""
+    code, output = run(COMPAT / "build", env={
+        "PATH": "/usr/bin:/bin", "KDIR": str(kdir), "BUILD": str(tmp_path / where)})
+    return code, [line for line in output.splitlines() if line.startswith("rnbd: ")]
+
+
+def test_build_that_cannot_be_is_no_bug(tmp_path, kdir):
+    """Three lines, none that asks for a report, and nothing is left."""
+    code, lines = build(tmp_path, kdir("4.19.0"))
+    assert code == 2 and len(lines) == 3, lines
+    assert not (tmp_path / "build").exists()
+
+
+@pytest.mark.parametrize("where", ["with space", "with:colon"])
+def test_path_that_no_kernel_builds_in(tmp_path, kdir, where):
+    """The kernel's make would say so in words of its own."""
+    code, lines = build(tmp_path, kdir(), where)
+    assert code == 1 and len(lines) == 1 and where in lines[0], lines
+
+
 def test_precheck_option_in_dot_config(kdir):
     directory = kdir()
     (directory / "include/config/auto.conf").rename(directory / ".config")
     assert run(COMPAT / "precheck", directory, "6.1.0-1-amd64") == (0, "")
 
 
-def test_build_failure_ends_with_kernel_version_and_where_to_report(tmp_path):
-    code, output = run("make", "-C", ROOT, "modules", "KVER=6.1.0-none", f"BUILD={tmp_path}")
+def test_build_failure_ends_with_kernel_version_and_where_to_report(tmp_path, kdir):
+    """Where the kernel's make fails, as here for want of a Makefile."""
+    code, lines = build(tmp_path, kdir())
     version = (ROOT / "VERSION").read_text().strip()
-    lines = [line for line in output.splitlines() if line.startswith("rnbd: ")]
-    assert code and len(lines) == 4
-    assert "no kernel build directory" in lines[0]
-    assert version in lines[-1] and "6.1.0-none" in lines[-1] and "report" in lines[-1]
-    assert not list(tmp_path.iterdir())
+    assert code == 1 and len(lines) == 1
+    assert version in lines[0] and "6.1.0-1-amd64" in lines[0] and "report" in lines[0]
 
 
 def dkms(function="read_conf", **variables):
@@ -232,7 +251,7 @@ def test_dkms_conf_names_this_version_and_all_modules():
     for module in ("rtrs-core", "rtrs-client", "rtrs-server", "rnbd-client", "rnbd-server"):
         assert f'="{module}"' in output
     assert output.count('"build/6.1.0-1-amd64/"') == 5
-    assert "'make' -j3 modules KVER=6.1.0-1-amd64 KDIR=/none" in output
+    assert "'make' -j3 modules BUILD=build ONLY= KVER=6.1.0-1-amd64 KDIR=/none" in output
 
 
 def test_dkms_conf_can_be_read_without_a_kernel():
@@ -248,6 +267,15 @@ def test_dkms_conf_skips_a_kernel_that_precheck_refuses(kdir):
     assert len(re.findall("^rnbd: .*$", told, re.M)) == 3
     assert f"without {OPTIONS[-1][:-2]} " in told
     assert "exclusive=REFUSED" in dkms(**refused) and "rnbd: " not in dkms(**refused)
+
+
+def test_dkms_conf_wants_no_installation_that_cannot_be():
+    """Of dkms autoinstall, whose command line has the kernel."""
+    script = 'autoinstall() { . "$1"; echo "wanted=$AUTOINSTALL"; }; autoinstall "$1"'
+    code, output = run("bash", "-c", script, "bash", ROOT / "dkms.conf", "-k", "6.1.0-none/x86_64",
+                       env={"PATH": "/usr/bin:/bin"})
+    assert code == 0 and output.endswith("wanted=\n"), output
+    assert len(re.findall("^rnbd: .*$", output, re.M)) == 3 and "kernel: 6.1.0-none\n" in output
 
 
 def test_dkms_conf_skips_a_kernel_without_headers():
