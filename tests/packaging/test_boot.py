@@ -8,7 +8,6 @@ import roots
 from boots import Boots, loads_ours
 from life import Life
 
-pytestmark = pytest.mark.full
 NOTES = "/usr/lib/rnbd-dkms/notes"
 
 
@@ -25,6 +24,7 @@ def test_installed_modules_work(life, base, scratch):
         loads_ours(machine, packages.VERSION)
 
 
+@pytest.mark.full
 @pytest.mark.matrix("then a newer kernel", row="name")
 def test_newer_kernel_works(life, base, scratch):
     """With a kernel that was installed later; nobody has asked for modules."""
@@ -35,6 +35,7 @@ def test_newer_kernel_works(life, base, scratch):
         loads_ours(machine, packages.VERSION)
 
 
+@pytest.mark.full
 def test_unknown_signature_is_explained(life, base, scratch):
     """A kernel that takes modules of known origin only refuses ours, and one can learn why."""
     with Boots(life.root, base.suite, base.release, scratch, "module.sig_enforce=1") as machine:

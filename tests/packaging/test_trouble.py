@@ -108,21 +108,21 @@ TOO_OLD = """
 @pytest.mark.parametrize("spoil, words", [
     (WITHOUT_RDMA, "without CONFIG_INFINIBAND_ADDR_TRANS"), (TOO_OLD, "older than"),
 ], ids=["no RDMA", "too old"])
-def test_kernel_that_cannot_work(place, spoil, words):
+def test_kernel_that_cannot_work(cheap, spoil, words):
     """A skip: the package is installed, nothing is compiled, and one learns why."""
-    release = place.base.release
+    release = cheap.base.release
     if spoil is TOO_OLD:
         release = "4.19.0-1-amd64"
     elif not roots.supported(release):
         pytest.skip("too old anyway")
-    place.root.run(f"cd /usr/lib/modules/{place.base.release}/build && {spoil}")
-    place.root.runs(release)
-    output = place.root.run(f"{roots.APT} install ./{place.deb}")[1]
+    cheap.root.run(f"cd /usr/lib/modules/{cheap.base.release}/build && {spoil}")
+    cheap.root.runs(release)
+    output = cheap.root.run(f"{roots.APT} install ./{cheap.deb}")[1]
     lines = refusal(output)
     assert words in lines[0] and release in lines[1]
     # Newer dkms may build for the newest kernel besides the running one.
-    assert release not in place.installed()
-    assert not place.root.run(f"find /var/lib/dkms/rnbd -path '*{release}*' -name make.log")[1].strip()
+    assert release not in cheap.installed()
+    assert not cheap.root.run(f"find /var/lib/dkms/rnbd -path '*{release}*' -name make.log")[1].strip()
 
 
 @pytest.mark.newest
