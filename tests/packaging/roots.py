@@ -44,7 +44,7 @@ APT = ("apt-get -qy -o Dpkg::Use-Pty=0 "
 ENTER = 'cd /build && . ./.script'
 # What changes by itself, and what dkms makes for itself with the first module of all
 NOT_OURS = re.compile(r"/var/lib/dkms(/mok\.(key|pub)|/dkms_dbversion)?|/var/lib/dpkg/\S*"
-                      r"|/var/lib/apt/\S*|/usr/lib/modules/[^/]+(/updates|/modules\.\S+)?")
+                      r"|/var/lib/apt/\S*|\S*/__pycache__(/\S*)?|/usr/lib/modules/[^/]+(/updates|/modules\.\S+)?")
 # dkms reads this after dkms.conf.
 KEEP_BUILDS = ("/etc/dkms/rnbd.conf", """MAKE[0]="'/mnt/keep' ${MAKE[0]}"\n""")
 
