@@ -96,15 +96,19 @@ def test_a_new_kernel_gets_modules(base, built, scratch):
 
 @pytest.mark.full
 def test_initramfs_has_the_client_when_asked(base, built, scratch):
-    """With the line that the README names, and not before."""
+    """With the line that the README names, and not before; a kernel without modules is named."""
     if not roots.supported(base.release):
         pytest.skip("not built for this kernel")
     life = Life(base, base.root(scratch.new(), keeps=True), built)
-    command = (f"mkinitramfs -o /build/initrd {base.release} && "
-               r"lsinitramfs /build/initrd | grep -c 'rnbd-client\|rtrs-core'")
-    assert life.root.run(command, check=False)[1].split()[-1] == "0"
+    make = f"mkinitramfs -o /build/initrd {base.release}"
+    count = (r"lsinitramfs /build/initrd | "
+             r"grep -c '/\(rnbd-client\.ko\|rtrs-core\.ko\|rdma_rxe\.ko\|rdma$\)'")
+    assert life.root.run(f"{make}; {count}", check=False)[1].split()[-1] == "0"
     life.root.write("/etc/initramfs-tools/conf.d/rnbd", "RNBD=yes\n")
-    assert life.root.run(command)[1].split()[-1] == "2"
+    output = life.root.run(f"{make} && {count}")[1]
+    assert output.split()[-1] == "4" and "W: rnbd" not in output, output
+    output = life.root.run(f"dkms remove rnbd/{packages.VERSION} --all && {make}")[1]
+    assert f"W: rnbd: RNBD=yes, but kernel {base.release} has no rnbd-client" in output, output
 
 
 @pytest.mark.full

@@ -14,6 +14,11 @@ check() {
 	return 255
 }
 
+# To set up soft-RoCE
+install() {
+	inst_multiple -o ip rdma
+}
+
 installkernel() {
 	# Without hostonly, which leaves out what is not loaded now
 	hostonly='' instmods rnbd-client
