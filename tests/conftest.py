@@ -138,9 +138,14 @@ def suite_fixture(kernel):
     return suites.find(kernel)
 
 
+def _logs(item):
+    """The directory for what the machines of a test log."""
+    return LOGS / item.name.replace("/", "_")
+
+
 def _machines_for(request, suite, kind, **properties):
     """Machines in the state after boot, whose logs are judged from now on."""
-    logs = LOGS / request.node.name.replace("/", "_")
+    logs = _logs(request.node)
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
     machines = _machines.machines_for(suite, kind, **properties)
@@ -190,6 +195,11 @@ def pytest_runtest_protocol(item, nextitem):
     if _may_run_again and any(getattr(report, "broken_emulation", False) for report in reports):
         _may_run_again = False
         host.progress(f"AGAIN   {item.nodeid}: the emulated processor had flags that there are not")
+        # What it logged stays beside what the next run does.
+        logs = _logs(item)
+        kept = logs.with_name(f"{logs.name}-before")
+        shutil.rmtree(kept, ignore_errors=True)
+        logs.rename(kept)
         item._initrequest()
         reports = runner.runtestprotocol(item, nextitem=nextitem, log=False)
     for report in reports:

@@ -2,13 +2,12 @@
 """Builds by clang and for other processors without a warning, and clang's modules at work."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 import exercise
 import trees
-from vmlab import proc, suites
+from vmlab import modules, proc, suites
 
 KERNELS = ["5.10", "6.1", "6.12", "7.2", "7.3"]
 OTHERS = {f"6.12 {target.name}": target for target in trees.OTHERS}
@@ -36,12 +35,6 @@ def expect_no_warning(built):
         assert not [name for name in used if LIBRARY.fullmatch(name)], module.name
 
 
-def expected_answers(series):
-    """What the probes are known to answer on a kernel."""
-    table = Path(__file__).resolve().parents[1] / f"probes/expected/{series}.txt"
-    return dict(line.split() for line in table.read_text().splitlines())
-
-
 @pytest.mark.full
 @pytest.mark.matrix("built by clang, W=1", row="kernel_series")
 @pytest.mark.parametrize("kernel_series", KERNELS)
@@ -50,7 +43,7 @@ def test_clang(kernel_series):
     suite = suites.find(kernel_series)
     built = trees.build(suite, trees.CLANG)
     expect_no_warning(built)
-    assert built.answers == expected_answers(kernel_series)
+    assert built.answers == modules.expected_answers(kernel_series)
     other = trees.configured_otherwise(suite, trees.CLANG)
     assert not [name for name in other if not OF_THE_COMPILER.fullmatch(name)], other
 
@@ -62,7 +55,7 @@ def test_other_processors(other):
     """Compiled only."""
     built = trees.build(suites.find("6.12"), OTHERS[other])
     expect_no_warning(built)
-    assert built.answers == expected_answers("6.12")
+    assert built.answers == modules.expected_answers("6.12")
 
 
 @pytest.mark.full

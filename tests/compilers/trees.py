@@ -37,7 +37,7 @@ make -s $VARIABLES olddefconfig
 WITH_RDMA = "scripts/config -e PCI -m INFINIBAND -e INFINIBAND_ADDR_TRANS -m BLK_DEV_NULL_BLK"
 PREPARE = """
 make -s -j2 $VARIABLES modules_prepare
-# What no compiler has a say in
+# See configured_otherwise().
 sort include/config/auto.conf >../auto.conf
 sort /usr/src/linux-headers-$RELEASE/include/config/auto.conf >../auto.conf.debian
 cp /usr/src/linux-headers-$RELEASE/Module.symvers .

@@ -10,6 +10,8 @@ import roots
 from life import Life
 from vmlab import host
 
+NOTES = "/usr/lib/rnbd-dkms/notes"
+
 
 @pytest.fixture(name="life", scope="module")
 def life_fixture(base, built, scratch):
@@ -54,8 +56,14 @@ def test_upgrade_replaces_and_tells(life, newer):
     life.root.write("/sys/firmware/efi/efivars/SecureBoot-8be4df61", "\6\0\0\0\1")
     [name] = life.root.give(packages.deb(newer, "rnbd-dkms"))
     output = life.root.run(f"{roots.APT} install ./{name}")[1]
-    life.root.remove("/sys/module")
-    life.root.remove("/sys/firmware")
+    life.root.write("/var/lib/dkms/mok.pub", "")
+    with_key = life.root.run(NOTES)[1]
+    life.root.write("/etc/dkms/framework.conf.d/own.conf", 'mok_certificate="/etc/own.der"\n')
+    life.root.write("/etc/own.der", "")
+    with_own_key = life.root.run(NOTES)[1]
+    for path in ("/sys/module", "/sys/firmware", "/var/lib/dkms/mok.pub",
+                 "/etc/dkms/framework.conf.d/own.conf", "/etc/own.der"):
+        life.root.remove(path)
     assert life.status() == {(packages.NEWER, each) for each in life.base.kernels}, output
     told = [line for line in output.splitlines() if "stay loaded until" in line]
     assert len(told) == 1 and f"rtrs_core ({packages.VERSION})" in told[0]
@@ -63,6 +71,8 @@ def test_upgrade_replaces_and_tells(life, newer):
     told = [line for line in output.splitlines() if "Secure Boot is on" in line]
     # There is no openssl: nothing was signed.
     assert len(told) == 1 and "openssl" in told[0] and "mokutil" not in told[0]
+    assert "mokutil --import /var/lib/dkms/mok.pub" in with_key and "stay loaded" not in with_key
+    assert "mokutil --import /etc/own.der" in with_own_key
     sources = life.root.run("ls /usr/src")[1].split()
     assert [name for name in sources if "rnbd" in name] == [f"rnbd-{packages.NEWER}"]
 

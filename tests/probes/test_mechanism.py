@@ -269,10 +269,11 @@ def test_dkms_conf_skips_a_kernel_that_precheck_refuses(kdir):
     assert "exclusive=REFUSED" in dkms(**refused) and "rnbd: " not in dkms(**refused)
 
 
-def test_dkms_conf_wants_no_installation_that_cannot_be():
+@pytest.mark.parametrize("words", [("-k", "6.1.0-none/x86_64"), ("--kernelver=6.1.0-none",)])
+def test_dkms_conf_wants_no_installation_that_cannot_be(words):
     """Of dkms autoinstall, whose command line has the kernel."""
     script = 'autoinstall() { . "$1"; echo "wanted=$AUTOINSTALL"; }; autoinstall "$1"'
-    code, output = run("bash", "-c", script, "bash", ROOT / "dkms.conf", "-k", "6.1.0-none/x86_64",
+    code, output = run("bash", "-c", script, "bash", ROOT / "dkms.conf", *words,
                        env={"PATH": "/usr/bin:/bin"})
     assert code == 0 and output.endswith("wanted=\n"), output
     assert len(re.findall("^rnbd: .*$", output, re.M)) == 3 and "kernel: 6.1.0-none\n" in output

@@ -110,4 +110,5 @@ def test_log_waits_and_keeps_positions():
 ])
 def test_impossible_flags(line, broke):
     """What a log says of a processor that cannot be; the first was seen."""
-    assert klog.emulator_broke(["Oops", line]) == broke
+    assert klog.emulator_broke(["Oops: double fault: 0000 [#1] PREEMPT SMP NOPTI", line]) == broke
+    assert not klog.emulator_broke(["Oops: 0000 [#1] PREEMPT SMP NOPTI", line])

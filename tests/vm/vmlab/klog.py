@@ -81,13 +81,14 @@ NEVER_SET = 0xffc08028
 
 
 def emulator_broke(lines):
-    """True if a processor reported flags that no processor has.
+    """True if a kernel died of a double fault with flags that no processor has.
 
     QEMU, which works them out late, sometimes takes a value of another register for them when
-    an interrupt comes at a bad moment; the kernel dies of a double fault.
+    an interrupt comes at a bad moment.
     """
-    flags = re.findall(r"\bEFLAGS: ([0-9a-f]{8})\b", "\n".join(lines))
-    return any(int(each, 16) & NEVER_SET for each in flags)
+    text = "\n".join(lines)
+    flags = re.findall(r"\bEFLAGS: ([0-9a-f]{8})\b", text)
+    return "double fault" in text and any(int(each, 16) & NEVER_SET for each in flags)
 
 
 class KernelLog:

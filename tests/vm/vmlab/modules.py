@@ -39,6 +39,12 @@ class Modules:
         return dict(re.findall(r"^compat: (\w+): (yes|no)$", self.log.read_text(), re.M))
 
 
+def expected_answers(version):
+    """What the probes are known to answer on a version of the kernel, from tests/probes."""
+    table = host.ROOT / f"tests/probes/expected/{version}.txt"
+    return dict(line.split() for line in table.read_text().splitlines())
+
+
 # Every warning that the kernel's make has, and sparse
 CHECKS = ("W=1", "C=2")
 
